@@ -10,9 +10,9 @@
 #include "base/base.h"
 #include "base/memfd.h"
 #include "require.h"
-#include "tools/captured.h"
-#include "tools/expand.h"
-#include "tools/frame.h"
+#include "tools/capture/captured.h"
+#include "tools/capture/expand.h"
+#include "tools/capture/frame.h"
 
 #define RING   (1u << 16)
 #define PIECES 1000 /* a record may stand for millions of packets: the first ones are looked at */

@@ -21,7 +21,7 @@
 #include "fault/inject.h"
 #include "loop/control.h"
 #include "require.h"
-#include "tools/records.h"
+#include "tools/trace/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,9 +9,9 @@
 
 #include "base/memfd.h"
 #include "require.h"
-#include "tools/join.h"
-#include "tools/records.h"
-#include "tools/waits.h"
+#include "tools/trace/join.h"
+#include "tools/trace/records.h"
+#include "tools/trace/waits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 ssize_t __real_pread64(int fd, void *to, size_t size, off_t at);

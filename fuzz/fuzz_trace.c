@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
-#include "tools/join.h"
-#include "tools/records.h"
-#include "tools/waits.h"
+#include "tools/trace/join.h"
+#include "tools/trace/records.h"
+#include "tools/trace/waits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

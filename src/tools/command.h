@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A subcommand of `uroce`: one row of the table in main.c, one file each. */
-#ifndef UROCE_COMMAND_H
-#define UROCE_COMMAND_H
+#ifndef UROCE_TOOLS_COMMAND_H
+#define UROCE_TOOLS_COMMAND_H
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -29,18 +29,6 @@ int stat_command(const struct command *, int argc, char **argv);
 int top_command(const struct command *, int argc, char **argv);
 int check_command(const struct command *, int argc, char **argv);
 int trace_command(const struct command *, int argc, char **argv);
-
-/* run.c: runs a program as `uroce run` does; returns only if that cannot be. */
-int run_program(const struct command *command, char **argv);
-/* run.c: runs it as a child, whose packets and whose children's are captured; returns its exit status. */
-struct collect_options;
-int run_captured(const struct command *command, const struct collect_options *o, char **argv);
-/* hostile.c: sets the variables for a program that is to meet the rules of a seed, and says which seed. NULL: any. 0,
- * or the exit status. */
-int hostile_prepare(const struct command *command, const char *seed);
-/* Sets a variable to the name of a file that can be read, or written, made absolute: the program may change its
- * directory before it opens a device. 0, or the exit status: it cannot be opened, which has been told. */
-int set_file(const struct command *command, const char *variable, const char *file, bool is_read);
 
 enum {
 	EXIT_USAGE = 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where liburoce.so.1 is, and its use from this program. */
-#ifndef UROCE_LIBRARY_H
-#define UROCE_LIBRARY_H
+#ifndef UROCE_TOOLS_LIBRARY_H
+#define UROCE_TOOLS_LIBRARY_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>

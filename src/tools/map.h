@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A map from 64-bit keys to 32-bit values. Freed with map_free(); one thread. Running out of
  * memory ends the program, as everywhere in the tools. */
-#ifndef UROCE_MAP_H
-#define UROCE_MAP_H
+#ifndef UROCE_TOOLS_MAP_H
+#define UROCE_TOOLS_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names of numbers in records. */
-#ifndef UROCE_NAMES_H
-#define UROCE_NAMES_H
+#ifndef UROCE_TOOLS_NAMES_H
+#define UROCE_TOOLS_NAMES_H
 
 #include <stdint.h>
 

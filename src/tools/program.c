@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "tools/command.h"
+#include "tools/library.h"
 
 static bool is_program(const char *path)
 {
@@ -124,4 +127,75 @@ static const char *refusal(const char *path, int depth)
 const char *program_refuses_preload(const char *path)
 {
 	return refusal(path, 0);
+}
+
+int program_execute(const struct command *command, const char *path, char **argv)
+{
+	execv(path, argv);
+	complain(command, "%s: %s", path, strerror(errno));
+	return EXIT_CANNOT_RUN;
+}
+
+int program_has_no_library(const struct command *command)
+{
+	complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
+	return EXIT_CANNOT_RUN;
+}
+
+int program_prepare(const struct command *command, const char *name, char path[PATH_MAX])
+{
+	const char *why;
+
+	if (!program_find(name, path, PATH_MAX)) {
+		int error = errno;
+
+		complain(command, "%s: %s", name,
+			 error == EACCES     ? "is not executable"
+			 : strchr(name, '/') ? strerror(error)
+					     : "is not in PATH (is its package installed?)");
+		return error == EACCES ? EXIT_CANNOT_RUN : EXIT_NOT_FOUND;
+	}
+	why = program_refuses_preload(path);
+	if (why) {
+		complain(command, "%s %s", path, why);
+		return EXIT_CANNOT_RUN;
+	}
+	if (library_preload())
+		return program_has_no_library(command);
+	return 0;
+}
+
+int program_run(const struct command *command, char **argv)
+{
+	char path[PATH_MAX];
+
+	return program_prepare(command, argv[0], path) ?: program_execute(command, path, argv);
+}
+
+/* That a file can be read, or made. Not 0: errno. */
+static int can_open(const char *path, bool is_read)
+{
+	char folder[2 * PATH_MAX];
+	struct stat st;
+
+	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return -1;
+	}
+	if (is_read || !access(path, F_OK))
+		return access(path, is_read ? R_OK : W_OK);
+	snprintf(folder, sizeof(folder), "%s", path);
+	return access(dirname(folder), W_OK | X_OK);
+}
+
+int program_set_file(const struct command *command, const char *variable, const char *file, bool is_read)
+{
+	char path[2 * PATH_MAX], here[PATH_MAX] = "";
+
+	if (file[0] == '/' || getcwd(here, sizeof(here))) {
+		snprintf(path, sizeof(path), "%s%s%s", here, *here ? "/" : "", file);
+		if (!can_open(path, is_read))
+			return setenv(variable, path, 1) ? EXIT_FAILURE : 0;
+	}
+	return complain(command, "%s: %s", file, strerror(errno));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How the tools look: colours on a terminal, plain text elsewhere (or with NO_COLOR set, no-color.org). */
-#ifndef UROCE_TERMINAL_H
-#define UROCE_TERMINAL_H
+#ifndef UROCE_TOOLS_TERMINAL_H
+#define UROCE_TOOLS_TERMINAL_H
 
 #include <stdint.h>
 #include <stdio.h>

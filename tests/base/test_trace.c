@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "tools/records.h"
-#include "tools/waits.h"
+#include "tools/trace/records.h"
+#include "tools/trace/waits.h"
 
 static char directory[] = "uroce-test-trace-XXXXXX";
 static char name[64];

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
-#include "tools/captured.h"
+#include "tools/capture/captured.h"
 
 #define RING   65536u
 #define EVENT  (((uint32_t)sizeof(struct capture_event) + 15) & ~15u)

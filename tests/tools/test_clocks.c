@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/records.h"
+#include "tools/trace/records.h"
 
 #define RECORDS 64
 

@@ -55,7 +55,7 @@ cases() {
 # sources FILE: prints each source file, function and member of ours that it names and that is not there: `port/run.c`,
 # `run.c`, `transmit()`, `qp->lock`.
 sources() {
-	grep -oE '\b(src/)?[a-z]+/[a-z0-9_]+\.(c|h|def)\b' "$1" | sort -u | while read -r path; do
+	grep -oE '\b([a-z]+/)+[a-z0-9_]+\.(c|h|def)\b' "$1" | sort -u | while read -r path; do
 		[ -e "$path" ] || [ -e "src/$path" ] || [ -e "tests/$path" ] ||
 			echo "$1: there is no $path"
 	done

@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/life.h"
+#include "tools/trace/ladder.h"
+#include "tools/trace/life.h"
+#include "tools/trace/life_json.h"
+#include "tools/trace/summary.h"
 #include "wire/packet.h"
 
 #define A 0x010001 /* the queue pair of file 0 */
@@ -332,8 +335,8 @@ static void the_table_has_medians_and_percentiles(void **state)
 	join(&j, &records);
 	s = measure(&j, which, 100, IBV_WR_RDMA_WRITE, &span);
 	assert_int_equal(s.count, 99);
-	assert_int_equal(s.least, 10);
-	assert_int_equal(s.most, 1990);
+	assert_int_equal(s.min, 10);
+	assert_int_equal(s.max, 1990);
 	assert_int_equal(s.p99, 1990);
 	assert_int_equal(measure(&j, which, 100, IBV_WR_SEND, &span).count, 1);
 	assert_int_equal(measure(&j, which, 100, IBV_WR_RDMA_READ, &span).count, 0);

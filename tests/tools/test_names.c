@@ -37,7 +37,7 @@ static void states_of_ids_have_their_names(void **state)
 	assert_string_equal(connection_state_name(CM_STATES), "?");
 }
 
-/* base/pending.c, sysfs/resource.c and tools/waits_explain.c know these by number. */
+/* base/pending.c, sysfs/resource.c and tools/trace/waits_explain.c know these by number. */
 static void numbers_are_those_that_others_know(void **state)
 {
 	(void)state;

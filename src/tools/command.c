@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tools/command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/nearest.h"
+
+static void print_usage(const struct command *command, FILE *to)
+{
+	fprintf(to, "usage: uroce %s%s%s\n", command->name, *command->usage ? " " : "", command->usage);
+}
+
+int show_usage(const struct command *command)
+{
+	print_usage(command, stderr);
+	return EXIT_USAGE;
+}
+
+void print_help(const struct command *command, FILE *to)
+{
+	print_usage(command, to);
+	fprintf(to, "%c%s.\n", command->summary[0] - 'a' + 'A', command->summary + 1);
+	if (*command->help)
+		fprintf(to, "\n%s", command->help);
+}
+
+static void vcomplain(const struct command *command, const char *format, va_list ap)
+{
+	fprintf(stderr, "uroce %s: ", command->name);
+	vfprintf(stderr, format, ap);
+	fputc('\n', stderr);
+}
+
+int complain(const struct command *command, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vcomplain(command, format, ap);
+	va_end(ap);
+	return EXIT_FAILURE;
+}
+
+int wrong_usage(const struct command *command, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vcomplain(command, format, ap);
+	va_end(ap);
+	return show_usage(command);
+}
+
+/* `word` is "--name", maybe with "=value". */
+static const char *nearest_option(const char *word, const struct option *options)
+{
+	const char *names[16] = {"help"};
+	size_t count = 1;
+
+	while (options->name && count < ARRAY_SIZE(names))
+		names[count++] = options++->name;
+	return nearest_word(strndupa(word + 2, strcspn(word + 2, "=")), names, count);
+}
+
+/* What getopt_long() has refused: after it, optopt is 0 if no long option begins so. */
+static void complain_of_option(const struct command *command, const char *word, const char *letters,
+			       const struct option *options)
+{
+	const char *letter = optopt ? strchr(letters, optopt) : NULL;
+	const struct option *o = options;
+	bool is_known, needs;
+
+	while (o->name && o->val != optopt)
+		o++;
+	is_known = letter || (o->name && !strncmp(word, "--", 2)); /* some long options have no letter */
+	needs = letter ? letter[1] == ':' : o->has_arg == required_argument;
+	if (optopt && is_known)
+		complain(command, "the option '%s' %s", word, needs ? "needs an argument" : "takes no argument");
+	else if (optopt)
+		complain(command, "there is no option -%c", optopt);
+	else
+		complain(command, "there is no option '%s': did you mean --%s?", word, nearest_option(word, options));
+}
+
+int next_option(const struct command *command, int argc, char **argv, const char *letters, const struct option *options)
+{
+	int c;
+
+	opterr = 0;
+	c = getopt_long(argc, argv, letters, options, NULL);
+	if (c != '?')
+		return c;
+	if (!strcmp(argv[optind - 1], "--help")) {
+		print_help(command, stdout);
+		exit(EXIT_SUCCESS);
+	}
+	complain_of_option(command, argv[optind - 1], letters, options);
+	return c;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce check`: a program on uroce's devices, which look for its mistakes: src/check/. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/config.h"
+#include "base/nearest.h"
+#include "tools/command.h"
+#include "tools/library.h"
+#include "tools/program.h"
+
+#define FOUND	 "98" /* exit status: something was found */
+#define USUAL	 "leaks,habits,buffers"
+#define ALL_ROOM 256
+
+static const char *const classes[] = {"leaks", "habits", "buffers", "mappings", "races", "all"};
+
+/* Adds a class to `all`. 0, or the exit status. */
+static int only(const struct command *command, const char *class, char all[ALL_ROOM])
+{
+	size_t at = strlen(all);
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+		if (!strcmp(class, classes[i])) {
+			snprintf(all + at, ALL_ROOM - at, "%s%s", at ? "," : "", class);
+			return 0;
+		}
+	return wrong_usage(command, "there is no class '%s': did you mean '%s'?", class,
+			   nearest_word(class, classes, ARRAY_SIZE(classes)));
+}
+
+static int set_exit(const struct command *command, const char *text)
+{
+	char *end;
+	unsigned long status = strtoul(text, &end, 10);
+
+	if (*end || end == text || status > 255)
+		return wrong_usage(command, "'%s' is no exit status: 0 to 255", text);
+	return setenv("UROCE_CHECK_EXIT", text, 1) ? EXIT_FAILURE : 0;
+}
+
+static int check_option(const struct command *command, int option, char all[ALL_ROOM])
+{
+	switch (option) {
+	case 'o':
+		return only(command, optarg, all);
+	case 'e':
+		return set_exit(command, optarg);
+	case 'l':
+		return program_set_file(command, "UROCE_CHECK_LOG", optarg, false);
+	case 's':
+		return program_set_file(command, "UROCE_CHECK_SUPPRESSIONS", optarg, true);
+	case 'j':
+		return setenv("UROCE_CHECK_JSON", "on", 1) ? EXIT_FAILURE : 0;
+	case 'p': /* the stronger of the two counts */
+		return setenv("UROCE_CHECK_PAGES", "writes", 0) ? EXIT_FAILURE : 0;
+	case 'S':
+		return setenv("UROCE_CHECK_PAGES", "touches", 1) ? EXIT_FAILURE : 0;
+	case 't':
+		return setenv("UROCE_THROUGH", optarg, 1) ? EXIT_FAILURE : 0;
+	case 'g':
+		return setenv("UROCE_CHECK_GENERATE", "on", 1) ? EXIT_FAILURE : 0;
+	default:
+		return show_usage(command);
+	}
+}
+
+int check_command(const struct command *command, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"only", required_argument, NULL, 'o'},	    {"error-exitcode", required_argument, NULL, 'e'},
+		{"log-file", required_argument, NULL, 'l'}, {"suppressions", required_argument, NULL, 's'},
+		{"json", no_argument, NULL, 'j'},	    {"pages", no_argument, NULL, 'p'},
+		{"strict-polling", no_argument, NULL, 'S'}, {"gen-suppressions", no_argument, NULL, 'g'},
+		{"through", required_argument, NULL, 't'},  {0}};
+	char all[ALL_ROOM] = "";
+	int c, status;
+
+	setenv("UROCE_CHECK_EXIT", FOUND, 1);
+	while ((c = next_option(command, argc, argv, "+o:e:l:s:jpSgt:", options)) != -1) {
+		status = check_option(command, c, all);
+		if (status)
+			return status;
+	}
+	if (optind == argc)
+		return wrong_usage(command, "which program?");
+	if (config_string(CONFIG_THROUGH)) {
+		if (config_enum(CONFIG_CHECK_PAGES) || strstr(all, "races"))
+			return wrong_usage(command, "--through: pages and races cannot be had of another adapter");
+		library_go_through();
+	}
+	if (setenv("UROCE_CHECK", *all ? all : USUAL, 1))
+		return EXIT_FAILURE;
+	return program_run(command, argv + optind);
+}

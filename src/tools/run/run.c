@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce run`: a program with liburoce.so.1 in front of its libraries. */
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "fault/rule_parse.h"
+#include "fault/rule_text.h"
+#include "tools/capture/collect.h"
+#include "tools/capture/collect_program.h"
+#include "tools/command.h"
+#include "tools/library.h"
+#include "tools/program.h"
+#include "tools/run/devices.h"
+#include "tools/run/hostile.h"
+
+/* Checks the rules before the program starts, and adds them to UROCE_FAULT. False: something is wrong, which has been
+ * told. */
+static bool add_rules(const struct command *command, const char *given)
+{
+	char line[RULE_TEXT], complaint[3 * RULE_TEXT], *all = NULL, *text = rules_read(given);
+	const char *before = config_string(CONFIG_FAULT), *at = text;
+	struct rule_error error;
+	struct rule rule;
+	int more = -1;
+
+	if (!text) {
+		complain(command, "%s: %s", given + (*given == '@'), strerror(errno));
+		return false;
+	}
+	while ((more = rule_next(&at, line)) > 0 && !rule_parse(&rule, line, &error))
+		;
+	if (more > 0)
+		rule_complain(complaint, sizeof(complaint), line, &error);
+	if (more)
+		complain(command, "%s", more > 0 ? complaint : "a rule is too long");
+	if (!more)
+		more = asprintf(&all, "%s%s%s", before ? before : "", before ? "\n" : "", text) < 0 ||
+		       setenv("UROCE_FAULT", all, 1);
+	free(all);
+	free(text);
+	return !more;
+}
+
+/* The option, of those that are variables of the library. False: it is wrong. */
+static bool set_variable(const struct command *command, int option, const char *value)
+{
+	switch (option) {
+	case 't':
+		return !program_set_file(command, "UROCE_TRACE", value, false);
+	case 'f':
+		return add_rules(command, value);
+	case 's':
+		return !setenv("UROCE_FAULT_SEED", value, 1);
+	case 'l':
+		return !program_set_file(command, "UROCE_FAULT_LOG", value, false);
+	case 'H':
+		return !hostile_prepare(command, value);
+	default:
+		return !setenv("UROCE_FAULT_EXPECT", "on", 1);
+	}
+}
+
+struct run_options {
+	bool rsocket;
+	struct collect_options pcap; /* no file: no capture */
+};
+
+/* 0, or the exit status. */
+static int run_options(const struct command *command, int argc, char **argv, struct run_options *o)
+{
+	static const struct option options[] = {{"adapter", required_argument, NULL, 'a'},
+						{"rsocket", no_argument, NULL, 'r'},
+						{"trace", required_argument, NULL, 't'},
+						{"fault", required_argument, NULL, 'f'},
+						{"fault-seed", required_argument, NULL, 's'},
+						{"fault-log", required_argument, NULL, 'l'},
+						{"fault-expect", no_argument, NULL, 'e'},
+						{"pcap", required_argument, NULL, 'p'},
+						{"snap", required_argument, NULL, 'S'},
+						{"hostile", optional_argument, NULL, 'H'},
+						{0}};
+	int c;
+
+	*o = (struct run_options){.pcap.qpn = -1};
+	while ((c = next_option(command, argc, argv, "+a:rt:f:s:l:ep:S:H::", options)) != -1) {
+		if (c == 'a')
+			setenv("UROCE_ADAPTER", optarg, 1);
+		else if (c == 'r')
+			o->rsocket = true;
+		else if (c == 'p')
+			o->pcap.file = optarg;
+		else if (c == 'S' && !collect_number(optarg, SNAP_LEAST, &o->pcap.snap))
+			return wrong_usage(command, "'%s' is no snap length: at least %u bytes", optarg, SNAP_LEAST);
+		else if (!strchr("SfsletH", c))
+			return show_usage(command);
+		else if (c != 'S' && !set_variable(command, c, optarg))
+			return EXIT_USAGE;
+	}
+	return optind == argc ? wrong_usage(command, "which program?") : 0;
+}
+
+/* A shell gives each command that a person types a process group of its own; a script's commands are in the script's.
+ */
+static bool is_typed(void)
+{
+	return isatty(STDERR_FILENO) && getpgrp() == getpid();
+}
+
+static _Noreturn void say_devices(void)
+{
+	struct device_view *views;
+	struct winsize size = {0};
+	const char *why;
+	int count;
+
+	/* these are the program's */
+	unsetenv("UROCE_CHECK");
+	unsetenv("UROCE_FAULT");
+	unsetenv("UROCE_PCAP");
+	unsetenv("UROCE_TRACE");
+	count = devices_view(&views, &why);
+	ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+	if (count >= 0)
+		devices_print_line(stderr, views, count, size.ws_col ? size.ws_col : 80);
+	fflush(stderr);
+	_exit(0);
+}
+
+/* The devices that the program will see, for who is at a terminal. Another process looks at them: this one becomes the
+ * program. */
+static void tell_devices(void)
+{
+	pid_t child = is_typed() ? fork() : -1;
+
+	if (!child)
+		say_devices();
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+int run_command(const struct command *command, int argc, char **argv)
+{
+	struct run_options o;
+	char path[PATH_MAX];
+	int status = run_options(command, argc, argv, &o);
+
+	if (status)
+		return status;
+	argv += optind;
+	status = program_prepare(command, argv[0], path);
+	if (status)
+		return status;
+	if (o.rsocket && library_preload_rsocket())
+		return program_has_no_library(command);
+	tell_devices();
+	return o.pcap.file ? collect_program(command, &o.pcap, path, argv) : program_execute(command, path, argv);
+}

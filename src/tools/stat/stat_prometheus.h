@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TOOLS_STAT_STAT_PROMETHEUS_H
+#define UROCE_TOOLS_STAT_STAT_PROMETHEUS_H
+
+#include <stdio.h>
+
+struct stats;
+
+/* In Prometheus' text format. */
+void stats_prometheus(const struct stats *s, FILE *to);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of each work request, put together from the records of both ends. The caller frees it with
+ * join_free(); the records must live as long. */
+#ifndef UROCE_TOOLS_TRACE_JOIN_H
+#define UROCE_TOOLS_TRACE_JOIN_H
+
+#include "base/psn.h"
+#include "tools/map.h"
+#include "tools/trace/records.h"
+
+/* What every request goes through. Of a message of several packets, PICKED_UP is the first's and the others are
+ * the last's; if packets are sent again, the first time counts. A READ is answered by its response packets. */
+enum milestone {
+	POSTED,
+	PICKED_UP,
+	BUILT,
+	SENT,
+	ARRIVED,
+	EXECUTED,
+	ANSWERED,
+	ANSWER_SENT,
+	ANSWER_ARRIVED,
+	COMPLETED,
+	POLLED,
+	RECEIVE_COMPLETED,
+	RECEIVE_POLLED,
+	MILESTONES,
+};
+
+#define NO_STEP UINT32_MAX
+#define NO_CONN UINT32_MAX
+
+struct step {
+	uint32_t record;
+	uint32_t next; /* NO_STEP: the last */
+};
+
+struct request {
+	uint32_t conn;
+	uint32_t wqe;
+	uint64_t wr_id;
+	uint32_t opcode; /* enum ibv_wr_opcode */
+	uint32_t length, packets;
+	psn_t psn;		   /* the first; meaningful if packets is not 0 */
+	bool signaled;		   /* has a CQE when it succeeds */
+	int status;		   /* enum ibv_wc_status, -1: not complete */
+	uint64_t when[MILESTONES]; /* NEVER: not seen */
+	uint64_t receive_posted;   /* NEVER: none was used, or not seen */
+	uint32_t retries;
+	uint32_t first, last; /* steps */
+};
+
+/* A queue pair, as one file shows it. */
+struct conn {
+	uint16_t file;
+	uint32_t qpn, dest_qpn, mtu;
+	uint32_t sq_psn, rq_psn;
+	uint32_t peer;	/* the other end's queue pair, NO_CONN: in none of the files */
+	uint32_t *sent; /* its requests that were picked up, in order of PSN */
+	uint32_t sents;
+	uint32_t near, peer_near;      /* where in `sent` the last search ended: our records', the peer's */
+	uint32_t covered[4];	       /* up to where in `sent` an acknowledgement was built, sent, received, used */
+	uint32_t *done, dones, polled; /* its requests in order of their CQEs, and how many are polled */
+	uint32_t *received, receiveds, rpolled; /* the peer's requests that completed receives here; likewise */
+	uint64_t *received_id;			/* wr_id of those receives */
+	uint32_t epoch;				/* counts starts from RESET: WQE numbers begin again */
+};
+
+struct joined {
+	const struct records *records;
+	struct conn *conns;
+	struct request *requests; /* in order of posting */
+	struct step *steps;
+	uint32_t conn_count, request_count, step_count;
+	uint32_t partial; /* records of requests whose posting is not in the files */
+	struct map by_qpn, by_wqe, receive_posts, receive_users, packets;
+};
+
+void join(struct joined *j, const struct records *records);
+void join_free(struct joined *j);
+
+/* A request whose answer is data. */
+bool request_reads(const struct request *q);
+
+#endif

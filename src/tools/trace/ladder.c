@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `uroce trace --html` and `--ladder`: each request as a ladder diagram. Two vertical lines are the two ends; time goes
+ * down, one event in a row; an arrow is a packet. The page needs nothing from elsewhere, and follows the browser's
+ * light or dark. The text has 80 columns. */
+#include "tools/trace/ladder.h"
+
+#include <infiniband/verbs.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/names.h"
+#include "tools/terminal.h"
+#include "tools/trace/life.h"
+#include "tools/trace/summary.h"
+#include "wire/packet.h"
+
+/* The page up to its heading. */
+static const char *const page =
+#include "ladder.html.inc"
+	;
+
+/* What a row says of one end. */
+struct said {
+	const char *text, *small; /* NULL: nothing */
+	const char *mood;	  /* "", "bad", "warn" */
+};
+
+/* A row. */
+struct rung {
+	const struct record *e;
+	bool is_arrow, back, lost, direct;
+	bool left;	  /* without an arrow: it happens at the requester */
+	const char *what; /* of the arrow */
+	struct said said[2];
+};
+
+struct ladder {
+	const struct joined *j;
+	const struct request *q;
+	const struct conn *conn;
+	FILE *to;
+	void (*print)(const struct ladder *l, const struct rung *r);
+	uint64_t syndrome; /* of the last answer that was built */
+	bool *taken;	   /* of each step, in order: a receive that belongs to a send before it */
+};
+
+static void html_text(FILE *to, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '<')
+			fputs("&lt;", to);
+		else if (*text == '>')
+			fputs("&gt;", to);
+		else if (*text == '&')
+			fputs("&amp;", to);
+		else if (*text == '"')
+			fputs("&quot;", to);
+		else
+			fputc(*text, to);
+	}
+}
+
+static const struct record *ladder_record(const struct ladder *l, uint32_t step)
+{
+	return &l->j->records->all[l->j->steps[step].record];
+}
+
+/* Towards the requester: an answer. */
+static bool goes_back(const struct ladder *l, const struct record *e)
+{
+	bool response = opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE || OPERATION(e->arg[2]) == OP_ACKNOWLEDGE;
+
+	if (l->conn->qpn == l->conn->dest_qpn)
+		return response;
+	return e->arg[0] == l->conn->qpn;
+}
+
+static char letter_of_file(uint32_t file)
+{
+	return file < 26 ? (char)('A' + file) : '*';
+}
+
+/* ---- rows ---- */
+
+static bool is_of_packet(const struct record *e, const struct record *sent)
+{
+	return e->arg[0] == sent->arg[0] && e->arg[1] == sent->arg[1] && e->arg[2] == sent->arg[2];
+}
+
+/* Whether, from a send on, a packet was sent more often than it arrived. */
+static bool some_were_lost(const struct ladder *l, uint32_t from, uint32_t number)
+{
+	const struct record *sent = ladder_record(l, from);
+	int missing = 0;
+
+	for (uint32_t s = from; s != NO_STEP; s = l->j->steps[s].next, number++) {
+		const struct record *e = ladder_record(l, s);
+
+		if (!is_of_packet(e, sent))
+			continue;
+		missing += e->point == TRACE_send;
+		missing -= e->point == TRACE_receive && !l->taken[number];
+	}
+	return missing > 0;
+}
+
+/* The step at which that packet arrived, which no other send has; NO_STEP: none. If not each arrived, what comes after
+ * the packet was sent again is of that send. */
+static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t number, uint32_t *at)
+{
+	const struct record *sent = ladder_record(l, from);
+	bool lost = some_were_lost(l, from, number);
+
+	for (uint32_t s = from; s != NO_STEP; s = l->j->steps[s].next, number++) {
+		const struct record *e = ladder_record(l, s);
+
+		if (!is_of_packet(e, sent))
+			continue;
+		if (lost && s != from && e->point == TRACE_send)
+			return NO_STEP;
+		if (e->point == TRACE_receive && !l->taken[number]) {
+			*at = number;
+			return s;
+		}
+	}
+	return NO_STEP;
+}
+
+/* Something that is later than the send shows that the packet was lost. Otherwise it may have been on the way when the
+ * trace ended. */
+static bool is_known_lost(const struct ladder *l, uint32_t from)
+{
+	const struct record *sent = ladder_record(l, from);
+
+	for (uint32_t s = l->j->steps[from].next; s != NO_STEP; s = l->j->steps[s].next) {
+		const struct record *e = ladder_record(l, s);
+
+		if (e->point == TRACE_retry || e->point == TRACE_complete ||
+		    (e->point == TRACE_send && is_of_packet(e, sent)))
+			return true;
+	}
+	return false;
+}
+
+/* A name that a narrow page can break. */
+static void put_label(char *label, size_t room, const char *name, uint64_t number, const char *end)
+{
+	snprintf(label, room, "%s, PSN 0x%06x%s", name, (unsigned)(number & PSN_MASK), end);
+	for (char *c = label; (c = strchr(c, '_'));)
+		*c = ' ';
+}
+
+/* A packet: an arrow from the end that sent it; where it arrives, how long that took. */
+static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
+{
+	const struct record *e = ladder_record(l, step);
+	uint32_t at = 0, arrival = find_arrival(l, step, number, &at);
+	bool back = goes_back(l, e);
+	struct rung r = {e, .is_arrow = true, .back = back, .lost = arrival == NO_STEP && l->conn->peer != NO_CONN};
+	char label[128], took[64] = "";
+
+	put_label(label, sizeof(label),
+		  OPERATION(e->arg[2]) == OP_ACKNOWLEDGE ? syndrome_name(l->syndrome) : packet_name(e->arg[2]),
+		  e->arg[1], e->arg[5] ? ", by shared memory" : "");
+	if (arrival != NO_STEP) {
+		l->taken[at] = true;
+		snprintf(took, sizeof(took), "arrives after %s µs",
+			 micros((int64_t)(ladder_record(l, arrival)->time - e->time)));
+		r.said[!back].small = took;
+	}
+	if (r.lost)
+		r.said[!back] =
+			(struct said){is_known_lost(l, step) ? "did not arrive" : "not arrived yet", .mood = "bad"};
+	r.what = label;
+	l->print(l, &r);
+}
+
+/* A one-sided operation: an arrow without a packet. */
+static void onesided_rung(const struct ladder *l, const struct record *e)
+{
+	char where[64];
+
+	snprintf(where, sizeof(where), "%u bytes at 0x%" PRIx64, (unsigned)e->arg[4], e->arg[3]);
+	l->print(l, &(struct rung){e, .is_arrow = true, .direct = true, .what = "no packet: in the peer's memory",
+				   .said = {{.text = "done by this end"}, {.small = where}}});
+}
+
+/* What happens at one end. */
+static void event_rung(const struct ladder *l, const struct record *e)
+{
+	bool bad = e->point == TRACE_retry || e->point == TRACE_drop || (e->point == TRACE_complete && e->arg[3]);
+	struct rung r = {e, .left = e->arg[0] == l->conn->qpn};
+	struct told told;
+
+	life_tell(l->j, l->q, e, &told);
+	if (!*told.what)
+		return;
+	r.said[!r.left] = (struct said){told.what, told.text, bad ? "warn" : ""};
+	l->print(l, &r);
+}
+
+/* Whether a packet that was built was handed to a link, before it was built again. */
+static bool was_sent(const struct ladder *l, uint32_t step)
+{
+	const struct record *built = ladder_record(l, step);
+
+	for (uint32_t s = l->j->steps[step].next; s != NO_STEP; s = l->j->steps[s].next) {
+		const struct record *e = ladder_record(l, s);
+
+		if (e->point == TRACE_send && e->arg[0] == built->arg[1] && e->arg[1] == built->arg[2] &&
+		    e->arg[2] == built->arg[3])
+			return true;
+		if (e->point == TRACE_build && e->arg[0] == built->arg[0] && e->arg[2] == built->arg[2])
+			return false;
+	}
+	return false;
+}
+
+/* A packet that a fault took away, or that found the socket full. */
+static void unsent_rung(const struct ladder *l, const struct record *e)
+{
+	const struct record as_sent = {.arg = {e->arg[1], e->arg[2], e->arg[3]}};
+	struct rung r = {e, .is_arrow = true, .lost = true, .back = goes_back(l, &as_sent)};
+	char label[128];
+
+	put_label(label, sizeof(label), packet_name(e->arg[3]), e->arg[2], "");
+	r.what = label;
+	r.said[r.back] = (struct said){"did not leave", .mood = "bad"};
+	l->print(l, &r);
+}
+
+static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
+{
+	const struct record *e = ladder_record(l, step);
+
+	switch ((enum trace_point)e->point) {
+	case TRACE_send:
+		packet_rung(l, step, number);
+		return;
+	case TRACE_onesided:
+		onesided_rung(l, e);
+		return;
+	case TRACE_acknowledge:
+		l->syndrome = e->arg[3];
+		return;
+	case TRACE_build:
+		if (!was_sent(l, step))
+			unsent_rung(l, e);
+		return;
+	case TRACE_receive:	 /* the end of an arrow, and */
+	case TRACE_acknowledged: /* what follows from it */
+		return;
+	default:
+		event_rung(l, e);
+	}
+}
+
+/* All rows, but of a message of many packets those between the first and the last, which are counted. */
+static void all_rungs(struct ladder *l, void (*between)(const struct ladder *l, uint32_t count))
+{
+	uint32_t steps = 0, left_out = 0, number = 0;
+
+	for (uint32_t s = l->q->first; s != NO_STEP; s = l->j->steps[s].next)
+		steps++;
+	l->taken = grow(NULL, steps, sizeof(*l->taken));
+	memset(l->taken, 0, steps * sizeof(*l->taken));
+	for (uint32_t s = l->q->first; s != NO_STEP; s = l->j->steps[s].next, number++) {
+		const struct record *e = ladder_record(l, s);
+
+		if (life_is_between(l->q, e)) {
+			left_out += e->point == TRACE_send;
+			continue;
+		}
+		if (left_out)
+			between(l, left_out);
+		left_out = 0;
+		step_rung(l, s, number);
+	}
+	if (left_out)
+		between(l, left_out);
+	free(l->taken);
+}
+
+/* ---- text ---- */
+
+#define LEFT  26 /* columns of what is said of the ends, and of an arrow */
+#define WIRE  24
+#define RIGHT 17
+
+/* Within one column: to the right, or to the left. */
+static void text_said(const struct ladder *l, const struct said *s, int width, bool to_right)
+{
+	const char *colour = !s->mood || !*s->mood ? "" : *s->mood == 'b' ? style(RED) : style(YELLOW);
+	char text[64];
+	char *micro;
+
+	snprintf(text, sizeof(text), "%s", s->text ?: s->small ?: "");
+	micro = strstr(text, "µs");
+	if (micro)
+		memcpy(micro - 1, " us", sizeof(" us"));
+	if (!strncmp(text, "arrives ", 8))
+		memmove(text, text + 8, strlen(text + 8) + 1);
+	fprintf(l->to, "%s%*.*s%s", colour, to_right ? width : 0, width, text, *colour ? style(PLAIN) : "");
+}
+
+/* "--- SEND ONLY -->": the name without transport and number, in the middle. */
+static void text_arrow(const struct ladder *l, const struct rung *r)
+{
+	const char *name = strncmp(r->what, "RC ", 3) ? r->what : r->what + 3;
+	int room = WIRE - 4, length = min_of((int)strcspn(name, ",(:"), room), before;
+	char line[WIRE + 1];
+
+	while (length && name[length - 1] == ' ')
+		length--;
+	before = (WIRE - length) / 2;
+	memset(line, r->direct ? '.' : '-', WIRE);
+	line[WIRE] = 0;
+	memcpy(line + before, name, (size_t)length);
+	line[before - 1] = line[before + length] = ' ';
+	if (r->lost)
+		line[r->back ? 0 : WIRE - 1] = 'X';
+	else
+		line[r->back ? 0 : WIRE - 1] = r->back ? '<' : '>';
+	fprintf(l->to, "|%s%s%s|", style(r->lost ? RED : CYAN), line, style(PLAIN));
+}
+
+static void text_rung(const struct ladder *l, const struct rung *r)
+{
+	bool right = r->said[1].text || r->said[1].small;
+
+	fprintf(l->to, "%s%8s%s ", style(DIM), micros((int64_t)(r->e->time - l->q->when[POSTED])), style(PLAIN));
+	text_said(l, &r->said[0], LEFT, true);
+	fputc(' ', l->to);
+	if (r->is_arrow)
+		text_arrow(l, r);
+	else
+		fprintf(l->to, "%c%*s%c", r->left ? 'o' : '|', WIRE, "", r->left ? '|' : 'o');
+	if (right)
+		fputc(' ', l->to);
+	text_said(l, &r->said[1], RIGHT, false);
+	fputc('\n', l->to);
+}
+
+static void text_between(const struct ladder *l, uint32_t count)
+{
+	char text[WIRE + 1];
+
+	snprintf(text, sizeof(text), "... %u packets ...", count);
+	fprintf(l->to, "%*s|%*s|\n", 8 + 1 + LEFT + 1, "", -WIRE, text);
+}
+
+static void text_end(const struct joined *j, const struct conn *c, char *text, size_t room)
+{
+	if (c)
+		snprintf(text, room, "%c %.*s", letter_of_file(c->file), (int)room - 3,
+			 j->records->sources[c->file].program);
+	else
+		snprintf(text, room, "peer");
+}
+
+void print_ladder(const struct joined *j, const struct request *q, FILE *to)
+{
+	struct ladder l = {j, q, &j->conns[q->conn], to, text_rung, 0, NULL};
+	const struct conn *peer = l.conn->peer == NO_CONN ? NULL : &j->conns[l.conn->peer];
+	char left[LEFT + 1], right[RIGHT + 1];
+
+	print_title(j, q, to);
+	text_end(j, l.conn, left, sizeof(left));
+	text_end(j, peer, right, sizeof(right));
+	fprintf(to, "%s%8s%s %s%*s %*s %s%s\n", style(DIM), "us", style(PLAIN), style(BOLD), LEFT, left, WIRE + 2, "",
+		right, style(PLAIN));
+	all_rungs(&l, text_between);
+	fputc('\n', to);
+}
+
+/* ---- the page ---- */
+
+static void html_said(const struct ladder *l, const struct said *s, bool left)
+{
+	fprintf(l->to, "<span class='%s %s'>", left ? "left" : "", s->mood ?: "");
+	html_text(l->to, s->text ?: "");
+	if (s->small) {
+		fputs("<span class=small>", l->to);
+		html_text(l->to, s->small);
+		fputs("</span>", l->to);
+	}
+	fputs("</span>", l->to);
+}
+
+static void html_arrow(const struct ladder *l, const struct rung *r)
+{
+	int length = r->lost ? 62 : 100;
+
+	fputs("<span class=wire>", l->to);
+	html_text(l->to, r->what);
+	if (r->e->repeats)
+		fprintf(l->to, " <b class=warn>sent %u times</b>", r->e->repeats + 1);
+	fprintf(l->to, "<svg viewBox='0 0 100 18' preserveAspectRatio=none><line x1=%d y1=2 x2=%d y2=%d /></svg>",
+		r->back ? 100 : 0, r->back ? 100 - length : length, r->lost ? 11 : 15);
+	fputs(r->lost ? "<i class=cross>✕</i></span>" : "<i class=tip></i></span>", l->to);
+}
+
+static void html_rung(const struct ladder *l, const struct rung *r)
+{
+	const char *bad = r->said[0].mood ?: r->said[1].mood ?: "";
+
+	if (r->is_arrow)
+		fprintf(l->to, "<div class='row %s%s%s'>", r->back ? "back" : "out", r->lost ? " lost" : "",
+			r->direct ? " direct" : "");
+	else
+		fprintf(l->to, "<div class='row%s'>", *bad ? " badrow" : "");
+	fprintf(l->to, "<span class=at>%s µs</span>", micros((int64_t)(r->e->time - l->q->when[POSTED])));
+	html_said(l, &r->said[0], true);
+	if (r->is_arrow)
+		html_arrow(l, r);
+	else
+		fprintf(l->to, "<span class=wire><i class='dot %c'></i></span>", r->left ? 'l' : 'r');
+	html_said(l, &r->said[1], false);
+	fputs("</div>\n", l->to);
+}
+
+static void html_between(const struct ladder *l, uint32_t count)
+{
+	fprintf(l->to,
+		"<div class=row><span class=at></span><span></span><span class='wire dim'>⋮ %u packets in between"
+		"</span><span></span></div>\n",
+		count);
+}
+
+static void html_end(const struct ladder *l, const char *side, const struct conn *c)
+{
+	const struct source *s = c ? &l->j->records->sources[c->file] : NULL;
+
+	fprintf(l->to, "<span class='%s'>", side);
+	if (s) {
+		fprintf(l->to, "%c ", letter_of_file(c->file));
+		html_text(l->to, s->program);
+		fprintf(l->to, "<span class=small>process %u, QP 0x%06x</span></span>", s->pid, c->qpn);
+	} else {
+		fprintf(l->to, "peer<span class=small>QP 0x%06x, its trace is not here</span></span>",
+			l->conn->dest_qpn);
+	}
+}
+
+static void html_title(const struct ladder *l)
+{
+	const struct request *q = l->q;
+
+	fprintf(l->to, "<h2>%s of %u bytes</h2>\n<p class=dim>request %u of QP 0x%06x, wr_id 0x%" PRIx64,
+		operation_name(q->opcode), q->length, q->wqe, l->conn->qpn, q->wr_id);
+	if (q->when[POLLED] != NEVER)
+		fprintf(l->to, ", %s µs from post to poll", micros((int64_t)(q->when[POLLED] - q->when[POSTED])));
+	if (q->retries)
+		fprintf(l->to, ", <b class=warn>sent again %u time%s</b>", q->retries, q->retries == 1 ? "" : "s");
+	if (q->status > 0)
+		fprintf(l->to, ", <b class=bad>%s</b>", status_name((uint64_t)q->status));
+	if (q->status < 0)
+		fputs(", <b class=warn>not complete</b>", l->to);
+	fputs("</p>\n", l->to);
+}
+
+static void html_request(const struct joined *j, const struct request *q, FILE *to)
+{
+	struct ladder l = {j, q, &j->conns[q->conn], to, html_rung, 0, NULL};
+
+	html_title(&l);
+	fputs("<div class=ladder><div class='row head'><span class=at></span>", to);
+	html_end(&l, "left", l.conn);
+	fputs("<span class=wire></span>", to);
+	html_end(&l, "", l.conn->peer == NO_CONN ? NULL : &j->conns[l.conn->peer]);
+	fputs("</div>\n", to);
+	all_rungs(&l, html_between);
+	fputs("</div>\n", to);
+}
+
+static void html_sources(const struct joined *j, FILE *to)
+{
+	for (uint32_t i = 0; i < j->records->files; i++) {
+		const struct source *s = &j->records->sources[i];
+
+		fprintf(to, "<p class=dim><b>%c</b> ", letter_of_file(i));
+		html_text(to, s->program);
+		fprintf(to, ", process %u on ", s->pid);
+		html_text(to, s->host);
+		fputs(": ", to);
+		html_text(to, s->name);
+		fprintf(to, ", %" PRIu64 " records</p>\n", s->records);
+	}
+}
+
+static void html_summary(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
+{
+	fputs("<h2>Times, in µs</h2><div "
+	      "class=scroll><table><tr><th>operation<th>step<th>count<th>median<th>p99<th>most</tr>\n",
+	      to);
+	for (uint32_t opcode = 0; opcode < 16; opcode++)
+		for (unsigned i = 0; i < span_count; i++) {
+			struct spread s = measure(j, which, count, opcode, &spans[i]);
+
+			if (s.count)
+				fprintf(to, "<tr><td>%s<td>%s<td>%u<td>%s<td>%s<td>%s</tr>\n", operation_name(opcode),
+					spans[i].name, s.count, micros(s.median), micros(s.p99), micros(s.max));
+		}
+	fputs("</table></div>\n", to);
+}
+
+void print_html(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
+{
+	fprintf(to, "%s<h1>%u request%s</h1>\n", page, count, count == 1 ? "" : "s");
+	html_sources(j, to);
+	if (count < j->request_count)
+		fprintf(to, "<p class=dim>Of %u requests in these files.</p>\n", j->request_count);
+	for (uint32_t i = 0; i < count; i++)
+		html_request(j, &j->requests[which[i]], to);
+	html_summary(j, which, count, to);
+	fputs("</html>\n", to);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TOOLS_TRACE_WAITS_EXPLAIN_H
+#define UROCE_TOOLS_TRACE_WAITS_EXPLAIN_H
+
+#include <stddef.h>
+
+struct waits;
+
+/* What the program waits for, in sentences, to stdout. `all`: the files that are known, for what the other end says. */
+void waits_explain(const struct waits *w, const struct waits *all, size_t count);
+
+#endif

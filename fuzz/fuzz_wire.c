@@ -8,7 +8,7 @@
  *   the end. Messages of strangers end no connection that the connection manager made.
  * - No byte outside the regions changes.
  *
- * An input is a sequence of records: struct record, and the bytes of a datagram. Seeds: corpus/wire, made by
+ * An input is a sequence of records: struct input, and the bytes of a datagram. Seeds: corpus/wire, made by
  * wire-seeds.py. */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ enum how {
 	FORGED_ID = 1 << 7, /* IPv4 identification as from elsewhere */
 };
 
-struct record {
+struct input {
 	uint8_t kind, how;
 	int8_t psn;	 /* PSN_TAME: difference */
 	uint8_t segment; /* bytes / 4; 0: all */
@@ -95,7 +95,7 @@ static void seal(uint8_t *bytes, uint32_t length, const struct sockaddr_in *from
 		icrc_put(bytes + length - ICRC_BYTES, icrc_start(&flow, id, length, bytes, length - ICRC_BYTES));
 }
 
-static void tame(uint8_t *bytes, uint32_t length, const struct record *r)
+static void tame(uint8_t *bytes, uint32_t length, const struct input *r)
 {
 	struct bth *bth = (void *)bytes;
 	uint32_t flags = opcode_info[bytes[0]].flags;
@@ -162,7 +162,7 @@ static void check(const struct sighting *s)
 	world_require_memory();
 }
 
-static void give_datagram(const struct record *r, uint8_t *bytes, uint32_t length)
+static void give_datagram(const struct input *r, uint8_t *bytes, uint32_t length)
 {
 	bool from_peer = r->how & FROM_PEER;
 	struct sockaddr_in from = {.sin_family = AF_INET,
@@ -194,7 +194,7 @@ static void give_datagram(const struct record *r, uint8_t *bytes, uint32_t lengt
 }
 
 /* A MAD in a UD packet to QP 1. */
-static void give_mad(struct record *r, const uint8_t *bytes, uint32_t length)
+static void give_mad(struct input *r, const uint8_t *bytes, uint32_t length)
 {
 	uint8_t packet[sizeof(struct bth) + sizeof(struct deth) + MAD_BYTES + ICRC_BYTES] = {0};
 	const struct packet p = {.opcode = TRANSPORT_UD | OP_SEND_ONLY,
@@ -220,7 +220,7 @@ static void give_handed(uint8_t *bytes, uint32_t length)
 	world_run();
 }
 
-static void post(const struct record *r)
+static void post(const struct input *r)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND};
 	enum ibv_wr_opcode opcode = opcodes[r->segment % ARRAY_SIZE(opcodes)];
@@ -232,7 +232,7 @@ static void post(const struct record *r)
 	world_run();
 }
 
-static void happen(struct record *r, uint8_t *bytes, uint32_t length)
+static void happen(struct input *r, uint8_t *bytes, uint32_t length)
 {
 	switch (r->kind % KINDS) {
 	case MAD:
@@ -261,7 +261,7 @@ static void happen(struct record *r, uint8_t *bytes, uint32_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *end = data + size;
-	struct record r;
+	struct input r;
 	uint8_t *copy;
 
 	if (!world.context)

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A working directory that only we have. The kernel's is the nearest directory above that is really there; a program
- * that is executed learns of ours by a variable. */
-#include "sysfs/face.h"
+#include "sysfs/cwd.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define VARIABLE "UROCE_SYSFS_CWD="
+#include "sysfs/next.h"
 
-/* What programs call that were built with _FORTIFY_SOURCE. */
-char *__getcwd_chk(char *buffer, size_t size, size_t room);
+#define VARIABLE "UROCE_SYSFS_CWD="
 
 /* Each that a program has been in, once. They are few, and stay, as another thread may be reading. */
 static struct known {
@@ -57,7 +55,7 @@ static void go_near(const char *path)
 		(void)!NEXT(chdir)("/");
 }
 
-static int cwd_set(const char *path)
+int cwd_set(const char *path)
 {
 	const char *kept = keep(path);
 
@@ -68,64 +66,11 @@ static int cwd_set(const char *path)
 	return 0;
 }
 
-/* `result`: of the kernel's. */
-static int cwd_left(int result)
+int cwd_left(int result)
 {
 	if (!result)
 		atomic_store_explicit(&current, NULL, memory_order_relaxed);
 	return result;
-}
-
-PUBLIC int chdir(const char *path)
-{
-	struct face f;
-	enum finding found = face_find(&f, AT_FDCWD, path, true);
-
-	if (!found)
-		return cwd_left(NEXT(chdir)(f.path));
-	if (found == FACE_ERROR)
-		return -1;
-	free(f.node.text);
-	if (f.node.kind == TREE_DIRECTORY)
-		return cwd_set(f.path);
-	errno = ENOTDIR;
-	return -1;
-}
-
-PUBLIC int fchdir(int fd)
-{
-	char path[PATH_MAX];
-
-	return face_directory(fd, path) ? cwd_set(path) : cwd_left(NEXT(fchdir)(fd));
-}
-
-PUBLIC char *getcwd(char *buffer, size_t size)
-{
-	const char *ours = cwd_of_ours();
-
-	if (!ours)
-		return NEXT(getcwd)(buffer, size);
-	if (!buffer && !size)
-		return strdup(ours);
-	if (size <= strlen(ours)) {
-		errno = buffer && !size ? EINVAL : ERANGE;
-		return NULL;
-	}
-	if (!buffer)
-		buffer = malloc(size);
-	return buffer ? strcpy(buffer, ours) : NULL;
-}
-
-PUBLIC char *__getcwd_chk(char *buffer, size_t size, size_t room)
-{
-	if (size > room)
-		abort();
-	return getcwd(buffer, size);
-}
-
-PUBLIC char *get_current_dir_name(void)
-{
-	return cwd_of_ours() ? getcwd(NULL, 0) : NEXT(get_current_dir_name)();
 }
 
 /* ---- for the next program ---- */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
-#include "sysfs/umad.h"
+#include "sysfs/cwd.h"
 
 #define DIRECTORY_NAME "uroce:"
 #define COUNTER_NAME   "uroce-counter:"
@@ -89,7 +89,11 @@ static bool make_absolute(struct face *f, int dirfd, const char *path)
 		ssize_t got;
 
 		if (dirfd == AT_FDCWD) {
-			if (!getcwd(f->buffer, PATH_MAX))
+			const char *ours = cwd_of_ours();
+
+			if (ours)
+				strcpy(f->buffer, ours);
+			else if (!NEXT(getcwd)(f->buffer, PATH_MAX))
 				return false;
 		} else if (!face_directory(dirfd, f->buffer)) {
 			snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
@@ -214,8 +218,6 @@ int face_open(const struct face *f, int flags)
 		       : writes		   ? face_fail(EACCES)
 					   : face_open_file(f, memfd_flags);
 	case TREE_DEVICE:
-		if (f->node.is_mad)
-			return umad_open(strrchr(f->path, '/') + 1, flags);
 		/* it is there and may be opened: that is all that programs want to know */
 		return flags & O_DIRECTORY ? face_fail(ENOTDIR) : NEXT(open)("/dev/null", flags & ~O_CREAT);
 	case TREE_LINK:

@@ -9,33 +9,17 @@
 #ifndef UROCE_FACE_H
 #define UROCE_FACE_H
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "sysfs/next.h"
 #include "verbs/tree.h"
-
-#define PUBLIC __attribute__((visibility("default")))
 
 /* Of liburoce.so.1. Without it, nothing is ours. */
 #pragma weak uroce_tree_read
-
-/* The next library's function of that name: the C library's, if no other preload has one. Looked for at the
- * first use; two threads that both find none yet will store the same. */
-#define NEXT_AS(name, find)                                                                                 \
-	({                                                                                                  \
-		static _Atomic(void *) next_;                                                               \
-		void *found_ = atomic_load_explicit(&next_, memory_order_relaxed); /* it is all there is */ \
-		if (!found_) {                                                                              \
-			found_ = find;                                                                      \
-			atomic_store_explicit(&next_, found_, memory_order_relaxed);                        \
-		}                                                                                           \
-		(typeof(&name))found_;                                                                      \
-	})
-#define NEXT(name) NEXT_AS(name, dlsym(RTLD_NEXT, #name))
 
 /* What a path leads to. */
 struct face {
@@ -60,12 +44,9 @@ int face_open(const struct face *f, int flags);
 /* Whether the descriptor is one that face_open() made of a directory. Its path is put into `path`. */
 bool face_directory(int fd, char path[PATH_MAX]);
 
-/* cwd.c: the working directory, an absolute path, if it is one that only we have; else NULL. */
-const char *cwd_of_ours(void);
-
 /* The program reads a file from its beginning: if it is a counter, it finds what that is now. To be called once one has
  * been opened. */
-extern _Atomic bool counter_opened; /* relaxed: who has the descriptor knows it */
+extern _Atomic bool counter_opened; /* relaxed: a thread that has the descriptor knows it */
 void face_renew(int fd);
 
 #endif

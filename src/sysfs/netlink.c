@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "sysfs/netlink.h"
+#include "sysfs/message.h"
+#include "sysfs/resource.h"
 
 #define VERBS	"/sys/class/infiniband_verbs"
 #define REQUEST 8192 /* bytes that are looked at of what a program sends */
@@ -58,71 +59,9 @@ static bool find_device(const char *verbs, struct device *d)
 	return true;
 }
 
-/* ---- messages ---- */
+/* ---- attributes ---- */
 
-void netlink_begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags)
-{
-	m->header = (struct nlmsghdr){.nlmsg_len = NLMSG_HDRLEN,
-				      .nlmsg_type = type,
-				      .nlmsg_flags = flags,
-				      .nlmsg_seq = to->request->nlmsg_seq,
-				      .nlmsg_pid = to->address.nl_pid};
-}
-
-void netlink_put(struct message *m, uint16_t type, const void *value, size_t size)
-{
-	struct nlattr a = {.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
-	char *at = m->bytes + m->header.nlmsg_len;
-
-	memset(at, 0, NLA_ALIGN(a.nla_len));
-	memcpy(at, &a, sizeof(a));
-	if (size)
-		memcpy(at + NLA_HDRLEN, value, size);
-	m->header.nlmsg_len += NLA_ALIGN(a.nla_len);
-}
-
-void put_u8(struct message *m, uint16_t type, uint8_t value)
-{
-	netlink_put(m, type, &value, sizeof(value));
-}
-
-void put_u32(struct message *m, uint16_t type, uint32_t value)
-{
-	netlink_put(m, type, &value, sizeof(value));
-}
-
-void put_u64(struct message *m, uint16_t type, uint64_t value)
-{
-	netlink_put(m, type, &value, sizeof(value));
-}
-
-void put_text(struct message *m, uint16_t type, const char *text)
-{
-	netlink_put(m, type, text, strlen(text) + 1);
-}
-
-uint32_t nest_begin(struct message *m, uint16_t type)
-{
-	uint32_t at = m->header.nlmsg_len;
-
-	netlink_put(m, type, NULL, 0);
-	return at;
-}
-
-void nest_end(struct message *m, uint32_t nest)
-{
-	uint16_t length = (uint16_t)(m->header.nlmsg_len - nest);
-
-	memcpy(m->bytes + nest + offsetof(struct nlattr, nla_len), &length, sizeof(length));
-}
-
-void netlink_name(struct message *m, const struct device *d)
-{
-	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, d->index);
-	put_text(m, RDMA_NLDEV_ATTR_DEV_NAME, d->name);
-}
-
-/* What is not there is left out. */
+/* A file that is not there leaves its attribute out. */
 static void put_guid(struct message *m, uint16_t type, const char *path, const struct device *d)
 {
 	unsigned part[4];
@@ -143,15 +82,6 @@ static void put_number(struct message *m, uint16_t type, const char *path, const
 
 	if (netlink_read_line(line, sizeof(line), path, d->name))
 		put_u8(m, type, (uint8_t)strtoul(line, NULL, 0));
-}
-
-/* A socket that is full loses messages. The kernel would wait with the rest of a list until there is room; here, its
- * end says ENOBUFS. */
-void netlink_tell(const struct asker *to, const struct message *m)
-{
-	if (NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address,
-			 sizeof(to->address)) < 0)
-		*to->full = -ENOBUFS;
 }
 
 static void tell_error(const struct asker *to, int error)
@@ -193,7 +123,7 @@ static void describe_port(struct message *m, const struct device *d)
 	}
 }
 
-/* Devices belong to the network namespace of their interfaces; who forks need not call ibv_fork_init(). */
+/* Devices belong to the network namespace of their interfaces; before fork() ibv_fork_init() is not needed. */
 static void describe_system(struct message *m, const struct device *d)
 {
 	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 0);
@@ -220,27 +150,6 @@ static void answer_one(const struct asker *a, const struct command *c, const str
 		netlink_name(&m, d);
 	c->describe(&m, d);
 	netlink_tell(a, &m);
-}
-
-/* Of the request. 0: it is not there. */
-uint32_t number_in(const struct nlmsghdr *request, uint16_t type)
-{
-	const char *at = (const char *)request + NLMSG_HDRLEN, *end = (const char *)request + request->nlmsg_len;
-	struct nlattr a;
-	uint32_t value;
-
-	for (; end - at >= NLA_HDRLEN; at += NLA_ALIGN(a.nla_len)) {
-		memcpy(&a, at, sizeof(a));
-		if (a.nla_len < NLA_HDRLEN || a.nla_len > end - at)
-			break;
-		if ((a.nla_type & NLA_TYPE_MASK) == type && a.nla_len == NLA_HDRLEN + sizeof(value)) {
-			memcpy(&value, at + NLA_HDRLEN, sizeof(value));
-			return value;
-		}
-		if (NLA_ALIGN(a.nla_len) > end - at)
-			break;
-	}
-	return 0;
 }
 
 /* Of those whose index that is, or of all: their number. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls that open files. */
 #include "sysfs/face.h"
+#include "sysfs/umad.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +21,10 @@ static int sysfs_open_found(struct face *f, enum finding found, int flags)
 
 	if (found == FACE_ERROR)
 		return -1;
-	fd = face_open(f, flags);
+	if (f->node.kind == TREE_DEVICE && f->node.is_mad)
+		fd = umad_open(strrchr(f->path, '/') + 1, flags);
+	else
+		fd = face_open(f, flags);
 	free(f->node.text);
 	return fd;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What `rdma resource` and `rdma statistic` ask: the objects of all processes of this user in this network namespace,
  * as they tell them `uroce stat` (base/stat_file.h), and the counters of ports, as /sys has them. */
+#include "sysfs/resource.h"
+
 #include <rdma/rdma_netlink.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,7 +15,6 @@
 #include "base/control_call.h"
 #include "base/stat_read.h"
 #include "sysfs/face.h"
-#include "sysfs/netlink.h"
 
 #define ENTRY_ROOM 1536 /* bytes: no entry of a table is longer */
 #define SRQ_QPS	   16	/* QPs of an SRQ that are listed with it */

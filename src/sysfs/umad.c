@@ -17,6 +17,7 @@
 #include "base/base.h"
 #include "base/high_fd.h"
 #include "base/thread.h"
+#include "sysfs/face.h"
 
 enum {
 	MAD_BYTES = 256,

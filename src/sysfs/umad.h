@@ -6,8 +6,6 @@
 #ifndef UROCE_SYSFS_UMAD_H
 #define UROCE_SYSFS_UMAD_H
 
-#include "sysfs/face.h"
-
 /* As open(2). `name`: umad0, ... */
 int umad_open(const char *name, int flags);
 

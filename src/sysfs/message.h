@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Answers to rdma(8): what netlink.c and resource.c share. */
-#ifndef UROCE_SYSFS_NETLINK_H
-#define UROCE_SYSFS_NETLINK_H
+/* Messages of netlink to rdma(8), attribute by attribute. Any thread; a message belongs to its caller. */
+#ifndef UROCE_SYSFS_MESSAGE_H
+#define UROCE_SYSFS_MESSAGE_H
 
 #include <linux/netlink.h>
 #include <stdbool.h>
@@ -24,16 +24,18 @@ struct message {
 struct asker {
 	const struct nlmsghdr *request;
 	struct sockaddr_nl address;
-	int fd;	   /* to answer from */
-	int to;	   /* whose address that is */
+	int fd;	   /* socket to answer from */
+	int to;	   /* socket of the program, which has the address */
 	int *full; /* set if the socket has lost a message: -ENOBUFS */
 };
 
+/* An empty message, in answer to the request. */
 void netlink_begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags);
 /* The device is named first, in each answer. */
 void netlink_name(struct message *m, const struct device *d);
 /* The caller knows that there is room. */
 void netlink_put(struct message *m, uint16_t type, const void *value, size_t size);
+/* An attribute with that value. */
 void put_u8(struct message *m, uint16_t type, uint8_t value);
 void put_u32(struct message *m, uint16_t type, uint32_t value);
 void put_u64(struct message *m, uint16_t type, uint64_t value);
@@ -41,12 +43,9 @@ void put_text(struct message *m, uint16_t type, const char *text);
 /* What is put from nest_begin() to nest_end() is within an attribute. */
 uint32_t nest_begin(struct message *m, uint16_t type);
 void nest_end(struct message *m, uint32_t nest);
+/* Sends it; *full is set if the socket has no room. */
 void netlink_tell(const struct asker *to, const struct message *m);
-/* A number of the request. 0: it is not there. */
+/* The number of that attribute in the request. 0: it is not there. */
 uint32_t number_in(const struct nlmsghdr *request, uint16_t type);
-
-/* resource.c: answers about the objects of the user's processes; 0 or an errno. resource_is(): it knows the command. */
-bool resource_is(uint32_t op);
-int resource_answer(const struct asker *a, uint32_t op, const struct device *d, bool all);
 
 #endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers to rdma(8) about the objects of the user's processes. */
+#ifndef UROCE_SYSFS_RESOURCE_H
+#define UROCE_SYSFS_RESOURCE_H
+
+#include "sysfs/message.h"
+
+/* Whether the command asks for such objects. */
+bool resource_is(uint32_t op);
+/* Sends the answer; `all`: a list was asked for. 0 or an errno. */
+int resource_answer(const struct asker *a, uint32_t op, const struct device *d, bool all);
+
+#endif

@@ -38,7 +38,7 @@
 #define TOLD_AHEAD   (100 * USEC)
 #define PATIENCE     (2 * SEC) /* for the process that finds or makes the table */
 
-/* Whose access it is, in one word: the process, the queue pair, and whether it writes. */
+/* The owner of an access in one word: process, queue pair, and whether it writes. */
 #define WHO_WRITES	 (1u << 24)
 #define WHO_QPN(who)	 ((uint32_t)(who)&0xffffff)
 #define WHO_PROCESS(who) ((uint32_t)((who) >> 32 & 0x7fffffff))
@@ -82,15 +82,15 @@ struct found {
 };
 
 static struct table *table; /* NULL: there is none, or races are not looked for. Does not change any more */
-static int memory = -1;	    /* the memfd of it */
-static uint32_t place;	    /* of this process in it */
-static uint64_t self;	    /* of its accesses: who, but for the queue pair */
+static int memory = -1;	    /* the table's memfd */
+static uint32_t place;	    /* place of this process in the table */
+static uint64_t self;	    /* owner of its accesses, without the queue pair */
 static uint64_t tickets;    /* the last one; guarded by objects_lock, as all below */
 static struct mine mine[ACCESSES];
 static uint32_t outstanding;
 static uint64_t now; /* ns: when the request that is being posted was */
 static struct found found[FOUND];
-static _Atomic uint32_t found_count; /* relaxed: a hint to who does not have the lock */
+static _Atomic uint32_t found_count; /* relaxed: a hint for callers without the lock */
 
 static uint64_t get(const _Atomic uint64_t *word)
 {
@@ -243,7 +243,7 @@ static uint64_t region_bit(uint64_t region)
 	return 1ull << (region >> 58);
 }
 
-/* A word that others read. */
+/* Changes a word that other processes read only if it differs. */
 static void change(_Atomic uint64_t *word, uint64_t value)
 {
 	if (get(word) != value)
@@ -274,7 +274,7 @@ static void publish(struct request *r, const struct request_target *t)
 	outstanding++;
 }
 
-/* Who has posted the access; 0: it does not race with mine. */
+/* The owner of the access, if it races with mine; else 0. */
 static uint64_t access_races(struct process *p, uint32_t i, const struct mine *m, uint64_t known)
 {
 	const struct access *a = &p->access[i];
@@ -284,7 +284,7 @@ static uint64_t access_races(struct process *p, uint32_t i, const struct mine *m
 	    get(&a->region) != region_of(&m->target) || get(&a->start) >= m->target.at + m->target.length ||
 	    get(&a->end) <= m->target.at)
 		return 0;
-	/* it is still the same one, and it is not done */
+	/* the access is still the same one, and outstanding */
 	if (state & RACED)
 		return get(&p->state[i]) == state ? who : 0;
 	return atomic_compare_exchange_strong(&p->state[i], &state, RACED | m->who) ? who : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For src/check/: races between requests of two processes that access the same bytes, of a third or of one of them. The
+/* Races between requests of two processes that access the same bytes, of a third or of one of them. The
  * processes of one user and network namespace that look for races share a table of the accesses that they have posted,
  * and of which they do not know yet that they are done. An access races with one of another process in the table that
  * was posted after both processes last heard anything. */
@@ -15,13 +15,13 @@ void across_start(void);
 void across_heard(void) REQUIRES(objects_lock);
 /* The request is about to be posted, with these accesses. The number of this process is `owner`. */
 void across_post(struct request *r, const struct request_target *t, int count, uint32_t owner) REQUIRES(objects_lock);
-/* And it writes to memory of the process of that number, which may see that. */
+/* The request writes to memory of the process of that number, which may see that. */
 void across_told(uint32_t owner) REQUIRES(objects_lock);
-/* It is not outstanding any more. */
+/* The request is not outstanding any more. */
 void across_end(const struct request *r) REQUIRES(objects_lock);
-/* Reports what was found. */
+/* Reports races that were found. Without locks. */
 void across_tell(void);
-/* The process ends: finds what is still outstanding and was raced with. */
+/* The process ends: reports races of requests that are still outstanding. Without locks. */
 void across_finish(void);
 
 #endif

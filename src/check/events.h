@@ -10,7 +10,8 @@
 struct awaited {
 	const uint32_t *given;
 	uint32_t wanted;
-	pthread_cond_t *given_more; /* with `mutex`, which the caller holds; NULL: nothing tells of them */
+	pthread_cond_t
+		*given_more; /* condition that more are given, with `mutex`, which the caller holds; NULL: none */
 	pthread_mutex_t *mutex;
 };
 

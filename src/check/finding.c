@@ -335,7 +335,7 @@ static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 	if (places)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%u finding%s", places, places > 1 ? "s" : "");
 	else
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "nothing found");
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "no mistakes found");
 	if (times > places)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %" PRIu64 " times in all", times);
 	if (suppressed)

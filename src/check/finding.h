@@ -12,13 +12,13 @@ enum { FINDING_STACKS = 4, FINDING_TEXT = 512 };
 
 struct finding {
 	enum check_class class;
-	const char *name;   /* "leak-region": what a suppression names */
-	const char *remedy; /* what to do */
-	uint64_t amount;    /* for the count of the summary: how many at once; 0 is 1 */
+	const char *name;   /* the name in suppressions, as "leak-region" */
+	const char *remedy; /* advice to the user */
+	uint64_t amount;    /* occurrences that this finding counts for in the summary; 0 is 1 */
 	struct {
 		const char *title;
 		const struct stack *stack;
-	} at[FINDING_STACKS]; /* the first one is the place, by which findings are the same */
+	} at[FINDING_STACKS]; /* the first is the place: findings with the same name and place are one */
 	char text[FINDING_TEXT];
 };
 

@@ -10,7 +10,7 @@
 #include "check/objects.h"
 #include "check/scope.h"
 
-/* Those of one kind that one place has made. */
+/* Objects of one kind that one place has made. */
 struct group {
 	enum check_kind kind;
 	const struct stack *made;

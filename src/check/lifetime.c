@@ -18,10 +18,10 @@
 
 #define GONE 256u
 
-/* Those that were destroyed last. Guarded by objects_lock. */
+/* Objects that were destroyed last. Guarded by objects_lock. */
 static struct {
 	enum check_kind kind;
-	const void *object; /* NULL: its memory is that of a new one */
+	const void *object; /* NULL: its memory is now another object's */
 	const struct stack *destroyed;
 } gone[GONE];
 static uint32_t gone_count;
@@ -43,7 +43,7 @@ static void gone_add(const struct object *o, const struct stack *destroyed) REQU
 	gone[i].destroyed = destroyed;
 }
 
-/* Its memory is that of a new object. */
+/* A new object has this memory. */
 static void gone_forget(const void *object)
 {
 	lock_take(&objects_lock);
@@ -199,7 +199,7 @@ void check_dead(enum check_kind kind, const void *object, const char *use)
 	finding_report(&f);
 }
 
-/* Those of librdmacm do not refuse: what is left refers to memory that is freed. */
+/* Calls of librdmacm do not refuse: what is left refers to freed memory. */
 void check_orphaned(enum check_kind kind, const void *object)
 {
 	struct finding f = {.class = CHECK_HABITS,

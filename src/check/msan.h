@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For src/check/: a program that is built with MemorySanitizer (base/msan.h). Its requests are watched under `uroce
+/* A program that is built with MemorySanitizer (base/msan.h). Its requests are watched under `uroce
  * run` as well, so that what they bring is initialised for it when the completion is polled, and what a peer writes as
  * it comes. `uroce check` tells of what is sent and was never initialised. Without MemorySanitizer these do nothing. */
 #ifndef UROCE_CHECK_MSAN_H
@@ -13,16 +13,16 @@ struct qp;
 struct mr;
 struct packet;
 
-/* A request is about to be posted there. */
+/* The request is about to be posted to the queue pair: reports bytes that it sends and were never initialised. */
 void msan_look(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted);
-/* Its completion was polled, and it is off its queue: it has brought its bytes. */
+/* The completion of the request was polled, and it is off its queue: its bytes are initialised. */
 void msan_brought(const struct request *r);
-/* These are about to be posted, and are not watched: what they bring is taken for initialised already. */
+/* Requests are about to be posted that are not watched: bytes that they bring count as initialised at once. */
 void msan_expects_receives(const struct ibv_recv_wr *wr);
 void msan_expects_sent(const struct ibv_send_wr *wr);
 /* A packet of a WRITE, a READ or an atomic of the peer is about to be taken. */
 void msan_arrives(const struct qp *qp, const struct packet *p) REQUIRES(objects_lock);
-/* Completions were polled to there. */
+/* `count` completions were polled to `wc`. */
 void msan_polled(struct ibv_wc *wc, int count);
 /* Reports what msan_arrives() has found. Without locks. */
 void msan_tell(void);

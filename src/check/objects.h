@@ -34,14 +34,14 @@ enum { CHECK_USES = 5 };
 
 /* Guarded by objects_lock. */
 struct object {
-	struct object *next;
+	struct object *next; /* next of the same hash */
 	enum check_kind kind;
-	const void *object;
+	const void *object; /* the program's pointer */
 	uint64_t size;
-	const void *uses[CHECK_USES];
-	const struct stack *made;
-	struct queues *queues; /* of a QP or an SRQ: queues.h */
-	struct watch *watch;   /* of a CQ */
+	const void *uses[CHECK_USES]; /* objects that it uses, and that cannot be destroyed before it */
+	const struct stack *made;     /* stack of the call that made it */
+	struct queues *queues;	      /* queues.h, of a QP or an SRQ; else NULL */
+	struct watch *watch;	      /* queues.h, of a CQ; else NULL */
 };
 
 /* Words of findings about objects of a kind. */

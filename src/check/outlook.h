@@ -6,14 +6,13 @@
 
 #include "check/objects.h"
 
-/* What the posts so far mean. */
 struct outlook {
-	const struct stack *failure; /* that was polled, and not seen; else NULL */
+	const struct stack *failure; /* poll of an error that the program ignores; NULL: none */
 	enum ibv_wc_status failed_status;
-	uint64_t expected, entries; /* of the CQ */
+	uint64_t expected, entries; /* completions that the CQ expects, and its capacity */
 	const struct stack *cq_made, *qp_made;
 	uint32_t qpn;
-	uint32_t depth; /* of a send queue that is full, without one that is signalled; else 0 */
+	uint32_t depth; /* capacity of the send queue, if it is full and no request in it is signalled; else 0 */
 };
 
 /* Of the queues of `o`, whose completions go to `cq`; NULL: to none that is known. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests become outstanding, and end: their places in queues, and who may touch their memory meanwhile. With
+/* Requests become outstanding, and end: their places in queues, and the rights to their memory meanwhile. With
  * objects_lock. */
 #ifndef UROCE_CHECK_OUTSTANDING_H
 #define UROCE_CHECK_OUTSTANDING_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For src/check/: a peer's WRITEs, READs and atomics, as ThreadSanitizer of the program sees them: each queue pair has
+/* A peer's WRITEs, READs and atomics, as ThreadSanitizer of the program sees them: each queue pair has
  * fibers, which are threads to it, and do what the peer does. So it reports the program's own loads and stores that
  * race with them. Without tsan_sees_peers these do nothing. */
 #ifndef UROCE_CHECK_PEERS_H
@@ -11,19 +11,20 @@ struct qp;
 
 struct packet;
 
+/* Looks whether the program has ThreadSanitizer. Before all others. */
 void peers_start(void);
 /* This thread is about to post, or to send a message of connection management: peers may react to what it has done. */
 void peers_told(void);
-/* The same; and as it makes, changes or destroys an object, or has heard of what may tell anything, it is taken to know
- * what peers have done. */
+/* peers_told(); and this thread, which makes, changes or destroys an object, or has heard of what may tell anything, is
+ * taken to know what peers have done. */
 void peers_settle(void);
 /* A packet is about to be taken. */
 void peers_arrive(const struct qp *qp, const struct packet *p) REQUIRES(objects_lock);
 /* The completion of a receive is about to be written. */
 void peers_message(const struct qp *qp) REQUIRES(objects_lock);
-/* This thread has polled the completion of a receive of that queue pair; of a request to it, if it is of this process.
- */
+/* This thread has polled the completion of a receive of that queue pair. */
 void peers_heard(uint32_t qpn) REQUIRES(objects_lock);
+/* This thread has polled the completion of a request to that queue pair, which is of this process. */
 void peers_done(uint32_t qpn) REQUIRES(objects_lock);
 
 #endif

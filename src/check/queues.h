@@ -10,39 +10,44 @@
 
 struct qp;
 
-/* From the lowest to the highest byte of several accesses. */
+/* The range from the lowest to the highest byte of several accesses. */
 struct bounds {
 	uint64_t start, end;
 };
 
-/* Of a QP or an SRQ. */
+/* The requests of a queue pair or an SRQ. */
 struct queues {
-	struct list sends, receives; /* oldest first */
-	uint32_t send_count;
-	uint32_t signalled, bringing; /* of the sends; READs and atomics among them */
-	uint32_t depth;		      /* sends that fit */
+	struct list sends, receives; /* requests, oldest first */
+	uint32_t send_count;	     /* length of `sends` */
+	uint32_t signalled;	     /* sends that have a completion */
+	uint32_t bringing;	     /* READs and atomics among the sends */
+	uint32_t depth;		     /* capacity of the send queue */
 	bool signals_all;
 	struct object *send_cq, *receive_cq; /* NULL: not checked, or none */
-	struct object *next;		     /* of the same hash of QPN */
-	const struct qp *qp;		     /* NULL: of an SRQ */
-	/* races.c: of what is outstanding since that much was heard */
-	struct list racing;
-	struct bounds bounds;
-	uint64_t bounds_heard, heard;	 /* heard: how often the peer's messages told of this QP */
-	uint64_t write_at, write_length; /* the WRITE of the peer that arrives */
-	/* of a QP: the first completion with an error, until the program itself changes the state */
-	const struct stack *failure;	  /* where it was polled; NULL: none */
-	enum ibv_wc_status failed_status; /* of it */
-	pthread_t failed_by;		  /* that has polled it */
-	uint64_t failed_poll;		  /* number of that poll of that thread */
+	struct object *next;		     /* next queue pair whose number has the same hash */
+	const struct qp *qp;		     /* NULL: the queues are an SRQ's */
+
+	struct list racing;		 /* races.c: place among queues with outstanding accesses */
+	struct bounds bounds;		 /* races.c: range of these accesses */
+	uint64_t bounds_heard;		 /* races.c: clock since which they are counted in `bounds` */
+	uint64_t heard;			 /* races.c: messages of the peer that told of this queue pair */
+	uint64_t write_at, write_length; /* memory of the peer's WRITE that is arriving */
+
+	const struct stack *failure;	  /* poll of the first completion with an error since the program has changed
+					   * the state; NULL: none */
+	enum ibv_wc_status failed_status; /* status of that completion */
+	pthread_t failed_by;		  /* thread that has polled it */
+	uint64_t failed_poll;		  /* number of that poll among those of the thread */
 };
 
-/* Of a CQ. */
+/* What a CQ expects, and how the program waits for it. */
 struct watch {
-	uint64_t expected;			/* completions of requests that were posted, and were not polled */
-	bool polled, armed, polled_since_armed; /* ever */
-	const struct stack *armed_at;
-	pthread_t by; /* that has created, armed, polled it, or fetched its event last */
+	uint64_t expected;	      /* completions of posted requests that have not been polled */
+	bool polled;		      /* the CQ has been polled */
+	bool armed;		      /* it was armed, and its event has not been fetched */
+	bool polled_since_armed;      /* it was polled behind the last ibv_req_notify_cq() */
+	const struct stack *armed_at; /* stack of that call */
+	pthread_t by;		      /* thread that was the last to create, arm or poll it, or to fetch its event */
 };
 
 /* The object gets its queues or its watch, if it is of a kind that has them; and loses them, without requests. */

@@ -11,51 +11,54 @@ enum { REQUEST_SGES = 4, REQUEST_BLOCKS = 32 };
 
 /* Bytes that a request accesses: in memory of this process, or of the peer. */
 struct request_target {
-	uint64_t place; /* 0: this process */
+	uint64_t place; /* name of the process that has the memory; 0: this one */
 	uint64_t at, length;
-	uint32_t rkey; /* of the peer's region; 0 in this process */
+	uint32_t rkey; /* rkey of the peer's region; 0 in this process */
 	bool writes;
 };
 
-#define SGES_MOST 256 /* of a request: more than a queue takes */
+#define SGES_MOST 256 /* SGEs of a request: more than a queue takes */
 
-/* The SGEs of a request that can be looked at: of a list that is none, or longer than the queue takes, which will be
- * refused, 0. */
+/* Number of SGEs that can be looked at: 0 where there is no list, or a longer one than the queue takes, as that will be
+ * refused. */
 static inline int sges_of(const struct ibv_sge *list, int count, uint32_t most)
 {
 	return list && count > 0 && (uint32_t)count <= min_of(most, (uint32_t)SGES_MOST) ? count : 0;
 }
 
 struct request {
-	struct list link;
+	struct list link; /* place in its queue */
 	uint64_t wr_id;
-	const struct stack *posted;
-	struct object *cq; /* where its completion is counted as expected; NULL: it has none */
-	uint64_t digest;   /* of the bytes that it sends, or of those that will be overwritten */
-	uint64_t since;	   /* placed_count() before the digest was taken */
-	uint32_t qpn;
-	struct request_target target; /* of a WRITE or a READ; length 0: none */
-	uint64_t heard;		      /* races.c: what the program had heard when it was posted */
-	uint64_t ticket;	      /* across.c: of its last access */
-	uint8_t accesses;	      /* across.c: how many */
+	const struct stack *posted;   /* stack of the post */
+	struct object *cq;	      /* CQ that expects its completion; NULL: none does */
+	uint64_t digest;	      /* digest of the bytes that are sent, or that will be overwritten */
+	uint64_t since;		      /* placed_count() before the digest was taken */
+	uint32_t qpn;		      /* number of the queue pair, of a send */
+	struct request_target target; /* remote memory of a WRITE or a READ; length 0: none */
+	uint64_t heard;		      /* races.c: clock of the program's knowledge at the post */
+	uint64_t ticket;	      /* across.c: ticket of the last access */
+	uint8_t accesses;	      /* across.c: number of accesses in the shared table */
 	uint8_t opcode;		      /* enum ibv_wr_opcode, of a send */
-	bool is_send, brings, has_digest;
-	bool ends_only; /* the digest is of the first and the last bytes */
-	/* of a program with AddressSanitizer: that knows its memory; is told that this is not the program's: asan.h */
-	bool is_ours, is_taken;
-	int mark; /* of a client block of valgrind, plus 1; 0: none */
-	/* of what brings bytes: they may be there in part; they are there; the memory had been written to before */
-	bool begun, is_placed, was_written;
-	uint16_t slot[REQUEST_SGES]; /* pages.c */
-	uint32_t length;	     /* of a receive, when the bytes are there: how many */
-	/* of a receive, of its first SGE: digests, and which of them differed first just before a message came */
-	uint32_t block[REQUEST_BLOCKS];
-	uint8_t blocks, changed_block; /* how many; REQUEST_BLOCKS: none */
-	uint8_t sges;		       /* of the first REQUEST_SGES */
-	const void *poster;	       /* the thread that is posting it; NULL: none any more */
+	bool is_send;		      /* else it is a receive */
+	bool brings;		      /* bytes come to its SGEs: a receive, a READ or an atomic */
+	bool has_digest;
+	bool ends_only;	       /* the digest is of the first and the last bytes */
+	bool is_ours;	       /* asan.h: the addresses are the program's, so its sanitizer knows the memory */
+	bool is_taken;	       /* asan.h: the sanitizer has been told that the memory is not the program's */
+	int mark;	       /* asan.h: client block of valgrind, plus 1; 0: none */
+	bool begun;	       /* of what brings bytes: some of them may be in memory */
+	bool is_placed;	       /* of what brings bytes: all of them are in memory */
+	bool was_written;      /* of what brings bytes: the program wrote to the memory before they came */
+	uint8_t blocks;	       /* of a receive: used elements of block[] */
+	uint8_t changed_block; /* of a receive: first block that differed when the message came; REQUEST_BLOCKS: none */
+	uint32_t block[REQUEST_BLOCKS]; /* of a receive: digests of the blocks of its first SGE */
+	uint32_t length;		/* of a receive: bytes of the message, once they are in memory */
+	uint16_t slot[REQUEST_SGES];	/* pages.c: number of the slot of each SGE, plus 1; 0: none */
+	const void *poster;		/* outstanding.c: the thread that is posting it; NULL: it has been posted */
+	uint8_t sges;			/* used elements of sge[] */
 	struct ibv_sge sge[REQUEST_SGES];
-	uint32_t all_sges;   /* msan.c: each of what brings bytes */
-	struct ibv_sge *all; /* behind it, in the same memory */
+	uint32_t all_sges;   /* msan.c: elements of all[] */
+	struct ibv_sge *all; /* msan.c: every SGE; in the memory behind this struct */
 };
 
 /* A READ or an atomic: its SGEs are written to. */

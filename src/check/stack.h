@@ -12,7 +12,7 @@ struct stack {
 	struct stack *next;
 	uint64_t hash;
 	uint32_t depth;
-	char *python; /* the line of a Python program that called; NULL: there is none, or it was not looked for */
+	char *python; /* line of the Python program that called; NULL: none, or it was not looked for */
 	void *frame[];
 };
 

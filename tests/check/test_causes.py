@@ -26,7 +26,7 @@ def main():
         check(f"{case}: {words}", result.returncode == 0 and len(lines) == 1 and words in lines[0], result.stdout)
         right = call(UROCE, "check", ME, case, "right")
         check(f"{case}, done right", right.returncode == 0 and "(cause" not in right.stdout and
-              "nothing found" in right.stdout, right.stdout)
+              "no mistakes found" in right.stdout, right.stdout)
         explained = call(UROCE, "explain", code)
         check(f"uroce explain {code}", explained.returncode == 0 and explained.stdout.startswith(code),
               explained.stdout)

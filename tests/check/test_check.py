@@ -65,7 +65,7 @@ def each_case():
         where = re.search(r"^        ((?!__)\S+) \((?!(rdma_)?verbs.h:)\S+\)", found, re.M)
         fine = wrong.returncode == FOUND and where and where.group(1) == place
         check(f"{case}: {name} at {place}", fine, wrong.stdout)
-        check(f"{case}, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+        check(f"{case}, done right", right.returncode == 0 and "no mistakes found" in right.stdout, right.stdout)
         if name.endswith("-in-flight"):
             by_udp(case, name, options)
 
@@ -79,7 +79,7 @@ def by_udp(case, name, options):
     wrong, right = (run(*options, program=(ME, case, how), environment={"UROCE_LOCAL": "off", **racing(how)})
                     for how in ("wrong", "right"))
     check(f"{case}, by UDP", wrong.returncode == FOUND and finding(wrong.stdout, name), wrong.stdout)
-    check(f"{case}, done right by UDP", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+    check(f"{case}, done right by UDP", right.returncode == 0 and "no mistakes found" in right.stdout, right.stdout)
 
 
 def sanitized(kind):
@@ -92,7 +92,7 @@ def sanitized(kind):
 def all_right(me, cases, environment, *options):
     for case, _, _ in cases:
         right = run(*options, program=(me, case, "right"), environment=environment)
-        fine = right.returncode == 0 and "nothing found" in right.stdout and "WARNING" not in right.stdout
+        fine = right.returncode == 0 and "no mistakes found" in right.stdout and "WARNING" not in right.stdout
         check(f"{os.path.basename(me)} {' '.join(options)} {case}, done right {environment or ''}", fine, right.stdout)
 
 
@@ -121,7 +121,7 @@ def memcheck():
         wrong, right = (run(program=("valgrind", "-q", ME, case, how)) for how in ("wrong", "right"))
         place = "" if "outside" in words else rf"\n.*: {case} \((.*\n)*?.*inside a buffer in flight \(uroce check\) of size 64 "
         check(f"memcheck, {case}: {words}", re.search(words + place, wrong.stdout), wrong.stdout)
-        check(f"memcheck, {case}, done right", right.returncode == 0 and "nothing found" in right.stdout and
+        check(f"memcheck, {case}, done right", right.returncode == 0 and "no mistakes found" in right.stdout and
               "Invalid" not in right.stdout, right.stdout)
 
 
@@ -159,14 +159,14 @@ def pages():
                                  (("--pages",), "sent_page_is_written", "that a request sends (wr_id 0x1) were written to"),
                                  (("--pages", "-S"), "message_page_is_read", "were read before its completion was polled"),
                                  (("-S", "--pages"), "message_page_is_read", "were read before its completion was polled"),
-                                 (("--pages",), "message_page_is_read", "nothing found"),
-                                 ((), "message_page_is_read", "nothing found"),
+                                 (("--pages",), "message_page_is_read", "no mistakes found"),
+                                 ((), "message_page_is_read", "no mistakes found"),
                                  ((), "message_page_is_written", "written-in-flight"),
-                                 (("--pages", "--only", "leaks"), "message_page_is_written", "nothing found")):
+                                 (("--pages", "--only", "leaks"), "message_page_is_written", "no mistakes found")):
         result = run(*options, program=(ME, case, "wrong"))
         check(f"{case} {' '.join(options)}: {words}", words in result.stdout and
-              (result.returncode == FOUND) == ("nothing" not in words), result.stdout)
-        check(f"{case} {' '.join(options)}: told once", len(re.findall(": process .*: (1 finding$|nothing)", result.stdout, re.M)) == 1,
+              (result.returncode == FOUND) == ("no mistakes" not in words), result.stdout)
+        check(f"{case} {' '.join(options)}: told once", len(re.findall(": process .*: (1 finding$|no mistakes)", result.stdout, re.M)) == 1,
               result.stdout)
 
 
@@ -186,7 +186,7 @@ def each_option(folder):
     result = run("-e", "0", program=leak)
     check("--error-exitcode 0 leaves the program's", result.returncode == 0, result.stdout)
     result = run("--only", "habits", program=leak)
-    check("--only another class", result.returncode == 0 and "nothing found" in result.stdout, result.stdout)
+    check("--only another class", result.returncode == 0 and "no mistakes found" in result.stdout, result.stdout)
     result = run("--only", "leak", program=leak)
     check("--only what is no class", result.returncode == 2 and "did you mean 'leaks'" in result.stdout, result.stdout)
     result = run("--log-file", f"{folder}/log.%p", program=leak)
@@ -258,7 +258,7 @@ def python():
         wrong, right = (run(program=(*me, case, how)) for how in ("wrong", "right"))
         found = re.search(rf"^        {place} \(check_me.py:\d+\), by way of:", finding(wrong.stdout, name), re.M)
         check(f"{case} in Python: {name} at {place}", wrong.returncode == FOUND and found, wrong.stdout)
-        check(f"{case} in Python, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+        check(f"{case} in Python, done right", right.returncode == 0 and "no mistakes found" in right.stdout, right.stdout)
 
 
 def main():

@@ -111,7 +111,7 @@ def all_right(me, cases):
         for how, result in (("run", uroce_run(me, case, "right")), ("check", run(program=(me, case, "right")))):
             fine = result.returncode == 0 and "Sanitizer" not in result.stdout
             check(f"MemorySanitizer, {case}, done right under uroce {how}", fine and
-                  (how == "run" or "nothing found" in result.stdout), result.stdout)
+                  (how == "run" or "no mistakes found" in result.stdout), result.stdout)
 
 
 def each_wrong(me, cases):
@@ -132,7 +132,7 @@ def only_if_asked(me):
     result = uroce_run(me, "message_has_a_gap", "wrong")
     check("uroce run does not look for what is sent", result.returncode == 0 and not result.stdout, result.stdout)
     result = run("--only", "habits", program=(me, "message_has_a_gap", "wrong"))
-    check("--only habits does not either", result.returncode == 0 and "nothing found" in result.stdout, result.stdout)
+    check("--only habits does not either", result.returncode == 0 and "no mistakes found" in result.stdout, result.stdout)
 
 
 def rsockets(folder):

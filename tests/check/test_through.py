@@ -44,7 +44,7 @@ def each_case():
             found = re.search(rf"^        {place} \(", finding(wrong.stdout, name), re.M)
             check(f"through another adapter, {case}: {name} at {place}", wrong.returncode == FOUND and found, wrong.stdout)
         right = through(*options, ME, case, "right")
-        check(f"through another adapter, {case}, done right", right.returncode == 0 and "nothing found" in right.stdout, right.stdout)
+        check(f"through another adapter, {case}, done right", right.returncode == 0 and "no mistakes found" in right.stdout, right.stdout)
 
 
 def sayings():
@@ -55,7 +55,7 @@ def sayings():
     check("a device that the program does not open", result.returncode == 0 and
           "the program has opened no device 'other0'" in result.stdout, result.stdout)
     result = through("--only", "leaks", ME, "send_changes", "wrong", how="wrong")
-    check("--only leaks", result.returncode == 0 and "nothing found" in result.stdout, result.stdout)
+    check("--only leaks", result.returncode == 0 and "no mistakes found" in result.stdout, result.stdout)
 
 
 def main():

@@ -61,7 +61,7 @@ for columns in 80 132; do
 	[ "$(grep -c '3 letters sent, 3 came as they were written' "$work/out")" = 3 ] || { echo "not three runs"; result=1; }
 	[ "$(grep -c '^  uroce check: [a-z]*-' "$work/out")" = 3 ] || { echo "not three findings"; result=1; }
 	must_show 'process [0-9]*: 3 findings'
-	must_show 'process [0-9]*: nothing found'
+	must_show 'process [0-9]*: no mistakes found'
 	! grep ".\{$((columns + 1))\}" "$work/out" || { echo "more than $columns columns"; result=1; }
 done
 for finding in 'changed-in-flight send_letter' 'lost-wakeup wait_for_letter' 'leak-cq post_office_open'; do

@@ -35,6 +35,8 @@ CALL(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), SYS_se
 CALL(int, epoll_wait, (int fd, struct epoll_event *events, int count, int ms), SYS_epoll_pwait, fd, events, count, ms,
      NULL, (size_t)(_NSIG / 8))
 
+CALL(pid_t, waitpid, (pid_t child, int *status, int options), SYS_wait4, child, status, options, NULL)
+
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 {

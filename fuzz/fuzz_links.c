@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "require.h"
-#include "verbs/device.h"
-#include "verbs/link_state.h"
+#include "device/device.h"
+#include "device/link_set.h"
+#include "device/link_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@
 #include "base/memfd.h"
 #include "base/stat.h"
 #include "require.h"
-#include "verbs/tree.h"
+#include "device/tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,7 +14,8 @@
 #include "check/objects.h"
 #include "check/start.h"
 #include "fault/inject.h"
-#include "verbs/faults.h"
+#include "device/faults.h"
+#include "device/front.h"
 #include "progress/wait.h"
 
 #define RETIRED	    64u	 /* number of destroyed channels that are kept */

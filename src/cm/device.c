@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The devices of connection management: see device.h. */
+#include "device/device.h"
 #include "cm/device.h"
 
 #include <endian.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creation and destruction of ids, and changes of their device. */
+#include "device/device.h"
+#include "device/front.h"
+#include "device/monitor.h"
 #include "cm/id.h"
 #include "check/events.h"
 #include "check/lifetime.h"

@@ -13,7 +13,7 @@
 
 #include "cm/agent.h"
 #include "cm/device.h"
-#include "verbs/front.h"
+#include "device/front.h"
 
 enum {
 	PRIVATE_ROOM = 256,

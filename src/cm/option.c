@@ -7,7 +7,8 @@
 #include "cm/id.h"
 #include "cm/newer.h"
 #include "fault/inject.h"
-#include "verbs/device.h"
+#include "device/device.h"
+#include "device/front.h"
 
 /* ---- options ---- */
 

@@ -2,6 +2,7 @@
 /* QPs, CQs and SRQs of ids, and how QPs follow their connections. */
 #include <string.h>
 
+#include "device/front.h"
 #include "base/msan.h"
 #include "cm/id.h"
 #include "fault/inject.h"

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/device.h"
+#include "device/front.h"
 #include "cm/id.h"
 #include "fault/inject.h"
 #include "link/netif.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Addresses whose port is down: no packet leaves from them or to them, and none that arrives there is delivered; local
- * peers access no memory by them. All processes of a user know the same ones (verbs/link_state.h). While there is one,
+ * peers access no memory by them. All processes of a user know the same ones (device/link_state.h). While there is one,
  * HOOK_PORT_DOWN is on. Any thread may call. */
 #ifndef UROCE_PORT_DOWN_H
 #define UROCE_PORT_DOWN_H

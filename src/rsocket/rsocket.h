@@ -20,7 +20,7 @@
 #include "base/lock.h"
 #include "object/cq.h"
 #include "rsocket/wire.h"
-#include "verbs/front.h"
+#include "device/front.h"
 
 enum rsocket_state {
 	RS_NEW,

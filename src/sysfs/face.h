@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* liburoce-sysfs.so: puts the trees of verbs/tree.h where programs look for them, by answering the calls of
+/* liburoce-sysfs.so: puts the trees of device/tree.h where programs look for them, by answering the calls of
  * the C library that name files. Every other path goes to the C library as it came. Nothing is written to any
  * file system: an open file is a memfd, and so is an open directory, whose name says which one it is.
  *
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "sysfs/next.h"
-#include "verbs/tree.h"
+#include "device/tree.h"
 
 /* Of liburoce.so.1. Without it, nothing is ours. */
 #pragma weak uroce_tree_read

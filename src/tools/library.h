@@ -26,7 +26,7 @@ struct library {
 	int (*close_device)(struct ibv_context *context);
 	int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
 	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
-	int (*link_set)(const char *device, bool up); /* verbs/link_state.h */
+	int (*link_set)(const char *device, bool up); /* device/link_state.h */
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
 				   uint32_t flags, size_t entry_size);
 };

@@ -13,8 +13,11 @@
 #include "check/objects.h"
 #include "object/ah.h"
 #include "verbs/context.h"
-#include "verbs/listen.h"
-#include "verbs/path.h"
+#include "device/device.h"
+#include "device/front.h"
+#include "device/listen.h"
+#include "device/path.h"
+#include "verbs/context.h"
 
 static _Atomic uint32_t ah_count;
 
@@ -34,7 +37,7 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	/* relaxed: only the number counts */
 	if (atomic_fetch_add_explicit(&ah_count, 1, memory_order_relaxed) < HCA_MAX_AH)
 		ah = calloc(1, sizeof(*ah));
-	error = ah ? listen_at(c, &path) : -ENOMEM;
+	error = ah ? listen_at(&c->listen, &path) : -ENOMEM;
 	if (error) {
 		atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
 		free(ah);
@@ -57,7 +60,7 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 	if (!ah || ah->handle != a->handle)
 		return fail(ah ? ENOENT : EINVAL);
 	check_gone(CHECK_AH, ah);
-	listen_leave(context_of(ah->context));
+	listen_leave(&context_of(ah->context)->listen);
 	atomic_fetch_sub_explicit(&a->pd->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
 	free(ah);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty. */
+#include "device/front.h"
+#include "device/monitor.h"
 #include "base/msan.h"
 #include "check/events.h"
 #include "fault/inject.h"

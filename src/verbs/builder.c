@@ -9,7 +9,8 @@
 #include "base/hooks.h"
 #include "base/msan.h"
 #include "port/post.h"
-#include "verbs/adapter.h"
+#include "device/adapter.h"
+#include "verbs/context.h"
 #include "verbs/context.h"
 #include "verbs/turn.h"
 

@@ -7,7 +7,9 @@
 #include "fault/inject.h"
 #include "memory/guarded.h"
 #include "object/rss.h"
-#include "verbs/adapter.h"
+#include "device/adapter.h"
+#include "device/front.h"
+#include "verbs/context.h"
 #include "verbs/context.h"
 
 #define DEVICE_ATOMIC_WRITE (1ull << 40) /* rdma-core 44 does not define it: IB_UVERBS_DEVICE_ATOMIC_WRITE */

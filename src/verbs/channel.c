@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion channels: see channel.h. */
+#include "device/front.h"
 #include "verbs/channel.h"
 #include "fault/inject.h"
 #include "check/events.h"

@@ -18,10 +18,14 @@
 #include "base/refused.h"
 #include "fault/inject.h"
 #include "progress/life.h"
-#include "verbs/adapter.h"
-#include "verbs/faults.h"
+#include "device/adapter.h"
+#include "device/device.h"
+#include "device/faults.h"
+#include "device/front.h"
+#include "device/listen.h"
+#include "device/monitor.h"
+#include "verbs/context.h"
 #include "verbs/remote_qp.h"
-#include "verbs/listen.h"
 
 static const struct hca_ops hca_ops = {
 	.cq_event = channel_cq_event,
@@ -97,6 +101,31 @@ static void say_not_opened(const struct ibv_device *device)
 	log_error("%s cannot be opened: %s", device->name, says);
 }
 
+static const struct {
+	unsigned change;
+	enum ibv_event_type event;
+} news[] = {
+	{DEVICE_PORT_UP, IBV_EVENT_PORT_ACTIVE},
+	{DEVICE_PORT_DOWN, IBV_EVENT_PORT_ERR},
+	{DEVICE_GID_CHANGED, IBV_EVENT_GID_CHANGE},
+	{DEVICE_GONE, IBV_EVENT_DEVICE_FATAL},
+};
+
+/* Reports changes as asynchronous events. A removed interface is handled as an unplugged adapter: its queue pairs send
+ * nothing, and their requests are flushed. */
+static void context_changed(struct monitor_user *u, struct device *d, unsigned changes)
+{
+	struct context *c = container_of(u, struct context, user);
+
+	if (c->device != d)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(news); i++)
+		if (changes & news[i].change)
+			async_event(c, news[i].event);
+	if (changes & DEVICE_GONE)
+		qps_fail(c);
+}
+
 PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct context *c;
@@ -120,7 +149,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
-	c->device = device_of(device);
+	c->device = c->listen.device = device_of(device);
 	fill_ops(&c->verbs);
 	list_init(&c->events);
 	c->verbs.context.device = device;
@@ -135,7 +164,8 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	c->hca = loop_get(&hca_ops);
 	if (!c->hca)
 		goto err_label;
-	monitor_join(c);
+	c->user.changed = context_changed;
+	monitor_join(&c->user, c->hca->slot);
 	faults_begin();
 	check_made(CHECK_CONTEXT, &c->verbs.context, 0);
 	return &c->verbs.context;
@@ -161,14 +191,14 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 		close(context->cmd_fd);
 		return 0;
 	}
-	monitor_leave(c);
+	monitor_leave(&c->user);
 	remote_bury(c);
 	async_forget_all(c);
 	/* The man page lets the objects of a closed device exist further. If there are any, the context is not freed,
 	 * since they may be used; but it sends and receives no packets any more. */
 	if (atomic_load_explicit(&c->objects, memory_order_acquire)) {
 		qps_abandon(c);
-		listen_end(c);
+		listen_end(&c->listen);
 		close(context->async_fd);
 		context->async_fd = -1;
 		return 0;

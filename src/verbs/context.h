@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An open device (ibv_context). ibv_open_device() creates it, ibv_close_device() frees it. All contexts of a process
  * share one hca. */
-#ifndef UROCE_CONTEXT_H
-#define UROCE_CONTEXT_H
+#ifndef UROCE_VERBS_CONTEXT_H
+#define UROCE_VERBS_CONTEXT_H
 
 #include "base/config.h"
 #include "base/list.h"
+#include "device/device.h"
+#include "device/front.h"
+#include "device/listen.h"
+#include "device/monitor.h"
 #include "object/hca.h"
 #include "object/qp.h"
-#include "verbs/device.h"
-#include "verbs/fork.h"
 
 struct context {
 	struct verbs_context verbs; /* the application holds a pointer to its last member, `context` */
@@ -17,12 +19,9 @@ struct context {
 	struct hca *hca;
 	uint64_t group;		  /* equal for contexts that may import each other's objects: import.c */
 	_Atomic uint32_t objects; /* objects of this context that exist */
-	struct list open GUARDED_BY(monitor_lock); /* in the list of open contexts, monitor.c */
+	struct monitor_user user; /* told of changes of devices */
 
-	struct lock listen_lock;		      /* listen.c; taken before those of loop/ */
-	struct path *listen GUARDED_BY(&listen_lock); /* paths that are bound */
-	uint32_t listening GUARDED_BY(&listen_lock);  /* number of entries in `listen` */
-	uint32_t listeners GUARDED_BY(&listen_lock);  /* number of address handles and UD QPs that use `listen` */
+	struct listen listen; /* addresses at which it receives datagrams */
 
 	struct lock lock;		      /* a leaf lock; async.c */
 	struct list events GUARDED_BY(&lock); /* asynchronous events not fetched yet */
@@ -143,32 +142,5 @@ void async_forget_srq(struct context *c, struct srq *srq);
 void async_forget_all(struct context *c);
 /* channel.c, member of hca_ops. */
 void channel_cq_event(struct cq *cq);
-
-/* monitor.c: watches the network interfaces while contexts are open. */
-void monitor_join(struct context *c);
-void monitor_leave(struct context *c);
-/* Checks for changes at once. */
-void monitor_look(void);
-/* The same where no interface has changed, but a fault. */
-void monitor_renew(void);
-/* Calls use() for each open context, with monitor_lock held. */
-void contexts_each(void (*use)(struct context *c, void *arg), void *arg);
-/* Calls follow() for each change of a device (`changes`: enum device_change) with monitor_lock held. After that calls
- * it once with NULL, because an interface may have changed that has no device yet. */
-void monitor_follow(void (*follow)(struct device *d, unsigned changes));
-
-/* The queue depth that a request for `asked` gets: rounded up to a power of two, as adapters do
- * (UROCE_QUEUES). All limits are powers
- * of two, so a value above the limit stays above it. */
-static inline uint32_t depth_granted(uint32_t asked)
-{
-	uint32_t granted = 1;
-
-	if (asked == 0 || asked > 1u << 31 || config_enum(CONFIG_QUEUES))
-		return asked;
-	while (granted < asked)
-		granted *= 2;
-	return granted;
-}
 
 #endif

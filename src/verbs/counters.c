@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/front.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"

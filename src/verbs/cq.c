@@ -13,7 +13,9 @@
 #include "loop/helper.h"
 #include "progress/poll.h"
 #include "verbs/channel.h"
-#include "verbs/adapter.h"
+#include "device/adapter.h"
+#include "device/front.h"
+#include "verbs/context.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"
 

@@ -2,6 +2,8 @@
 /* The extended poll interface: ibv_start_poll(), one completion at a time, with functions that read its fields. */
 #include <time.h>
 
+#include "device/front.h"
+#include "verbs/turn.h"
 #include "base/trace.h"
 #include "check/operations.h"
 #include "fault/inject.h"

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device/front.h"
 #include "fault/inject.h"
 #include "memory/gpu.h"
 #include "object/mr.h"

@@ -3,6 +3,7 @@
  * only promises to use its objects from one thread. A parent domain provides the memory of its queues. */
 #include <stdlib.h>
 
+#include "device/front.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
 #include "fault/inject.h"

@@ -2,6 +2,7 @@
 /* ibv_create_flow(3): steering rules of raw packet queue pairs. */
 #include <stdlib.h>
 
+#include "device/front.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
 #include "port/raw.h"

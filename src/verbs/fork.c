@@ -4,7 +4,11 @@
 
 #include "base/fork.h"
 #include "check/start.h"
-#include "verbs/front.h"
+#include "device/devices.h"
+#include "device/front.h"
+#include "device/link_state.h"
+#include "device/monitor.h"
+#include "verbs/fork.h"
 
 static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {

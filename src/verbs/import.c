@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device/front.h"
 #include "base/memfd.h"
 #include "object/mr.h"
 #include "verbs/context.h"

@@ -5,7 +5,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
 
-#include "verbs/front.h"
+#include "device/front.h"
 
 /* Public in the library, but in no header of libibverbs-dev. */
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);

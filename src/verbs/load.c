@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "verbs/front.h"
+#include "device/front.h"
 
 /* The library to load in place of `file`. */
 static const char *load_stand_in(const char *file)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "memory/shareable.h"
-#include "verbs/front.h"
+#include "device/front.h"
 
 static int (*next_madvise)(void *address, size_t length, int advice);
 

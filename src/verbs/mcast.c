@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Multicast groups of UD queue pairs. RoCE has no LIDs, so a given LID is ignored. */
+#include "device/device.h"
+#include "device/front.h"
 #include "port/group.h"
 #include "fault/inject.h"
 #include "verbs/context.h"

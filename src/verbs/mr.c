@@ -16,7 +16,9 @@
 #include "memory/gpu.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
-#include "verbs/adapter.h"
+#include "device/adapter.h"
+#include "device/front.h"
+#include "verbs/context.h"
 #include "verbs/context.h"
 
 #undef ibv_reg_mr

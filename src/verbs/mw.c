@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: allocation and bind requests. The binding rules are in object/window.c, because the requester binds.
  */
+#include "device/front.h"
 #include "check/lifetime.h"
 #include "fault/inject.h"
 #include "object/window.h"

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "device/front.h"
 #include "memory/guarded.h"
 #include "object/mr.h"
 #include "verbs/context.h"

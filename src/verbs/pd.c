@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection domains. */
+#include "device/front.h"
 #include "object/pd.h"
 #include "fault/inject.h"
 #include "check/lifetime.h"

@@ -7,7 +7,7 @@
 #include "fault/inject.h"
 #include "fault/rule_words.h"
 #include "port/post.h"
-#include "verbs/adapter.h"
+#include "device/adapter.h"
 #include "verbs/context.h"
 
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

@@ -7,9 +7,9 @@
 
 #include "fault/inject.h"
 #include "fault/rule_text.h"
-#include "verbs/faults.h"
-#include "verbs/front.h"
-#include "verbs/link_state.h"
+#include "device/faults.h"
+#include "device/front.h"
+#include "device/link_set.h"
 
 PUBLIC const char *uroce_version(void)
 {

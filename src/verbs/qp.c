@@ -25,13 +25,16 @@
 #include "port/receive.h"
 #include "progress/poll.h"
 #include "object/show.h"
-#include "verbs/adapter.h"
+#include "device/adapter.h"
+#include "device/device.h"
+#include "device/front.h"
+#include "device/listen.h"
+#include "device/path.h"
+#include "verbs/context.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/remote_qp.h"
-#include "verbs/listen.h"
-#include "verbs/path.h"
 #include "verbs/wq.h"
 #include "verbs/shared_qp.h"
 
@@ -377,7 +380,7 @@ static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 
 	if (qp->transport != TRANSPORT_UD || qp->listens)
 		return 0;
-	error = listen_everywhere(c);
+	error = listen_everywhere(&c->listen);
 	if (error)
 		return -error;
 	lock_take(&qp->lock);
@@ -396,7 +399,7 @@ static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 	qp->listens &= !listens;
 	lock_drop(&qp->lock);
 	if (listens)
-		listen_leave(c);
+		listen_leave(&c->listen);
 }
 
 static void detach_path(struct path *path)

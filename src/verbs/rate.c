@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversions between the codes of IBTA's static rate, multiples of 2.5 Gb/s, and Mb/s. */
-#include "verbs/front.h"
+#include "device/front.h"
 
 static const struct {
 	enum ibv_rate rate;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC target QPs that are opened by other processes: see remote_qp.h. */
+#include "device/front.h"
 #include "verbs/remote_qp.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Openers of XRC target QPs: see shared_qp.h. */
+#include "device/front.h"
 #include "verbs/shared_qp.h"
 
 #include <stdlib.h>

@@ -8,9 +8,11 @@
 #include "fault/inject.h"
 #include "port/ports.h"
 
-#include "verbs/adapter.h"
+#include "device/adapter.h"
+#include "device/front.h"
+#include "device/listen.h"
 #include "verbs/context.h"
-#include "verbs/listen.h"
+#include "verbs/context.h"
 
 /* `xrcd` and `cq`: XRC only, else NULL. */
 static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
@@ -60,14 +62,14 @@ static bool is_shared(const struct ibv_xrcd *xrcd)
 
 static struct ibv_srq *create_xrc(struct context *c, struct ibv_srq_init_attr_ex *a)
 {
-	int error = is_shared(a->xrcd) ? listen_everywhere(c) : 0;
+	int error = is_shared(a->xrcd) ? listen_everywhere(&c->listen) : 0;
 	struct ibv_srq *srq;
 
 	if (error)
 		return fail_null(-error);
 	srq = verbs_srq_create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
 	if (!srq && is_shared(a->xrcd))
-		listen_leave(c);
+		listen_leave(&c->listen);
 	return srq;
 }
 
@@ -147,7 +149,7 @@ PUBLIC int ibv_destroy_srq(struct ibv_srq *base)
 	c = context_of(base->context);
 	async_forget_srq(c, srq);
 	if (srq->xrcd && is_shared(&srq->xrcd->base))
-		listen_leave(c);
+		listen_leave(&c->listen);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
 	srq_destroy(srq);

@@ -2,6 +2,8 @@
 /* What `uroce stat` is told of devices and of the objects that verbs make (base/stat.h). Each object is copied under
  * its own lock, or hazard pointer, one after the other: nothing is stopped, so the numbers of two objects are of two
  * moments. */
+#include "device/attributes.h"
+#include "device/device.h"
 #include "base/stat.h"
 
 #include <string.h>
@@ -32,8 +34,9 @@ struct stat_view {
 	} context[CONTEXTS];
 };
 
-static void view_context(struct context *c, void *arg)
+static void view_context(struct monitor_user *u, void *arg)
 {
+	const struct context *c = container_of(u, struct context, user);
 	struct stat_view *v = arg;
 	struct stat_context row = {
 		.device = (uint32_t)c->device->number,
@@ -278,7 +281,7 @@ static void stat_verbs(struct stat_sheet *sheet)
 	static struct stat_view v; /* only that thread uses it */
 
 	v = (struct stat_view){.sheet = sheet};
-	contexts_each(view_context, &v);
+	monitor_each(view_context, &v);
 	if (!v.hca)
 		return;
 	put_devices(&v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of statuses, states and events. Programs and their tests compare these strings, so they are the same as in
  * libibverbs. */
-#include "verbs/front.h"
+#include "device/front.h"
 
 static const char *text_name_of(const char *const *names, size_t count, int value)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Operations that are not supported: each entry of the ABI returns EOPNOTSUPP, and the device attributes agree.
  * context.c replaces the entries that are supported. */
+#include "device/front.h"
 #include "verbs/context.h"
 
 /* NO_OBJECT: a function that returns an object; NO: one that returns an errno. */

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "base/msan.h"
-#include "verbs/front.h"
+#include "device/front.h"
 
 /* mlx5dv_query_device(3), the part of struct mlx5dv_context that all versions have. */
 struct mlx5_abilities {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC domains. */
+#include "device/front.h"
 #include "object/xrcd.h"
 
 #include <fcntl.h>

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device/devices.h"
+#include "device/link_state.h"
 #include "base/fork.h"
 #include "loop/netns.h"
 #include "verbs/fixture.h"

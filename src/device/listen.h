@@ -2,19 +2,28 @@
 /* The addresses at which a context receives datagrams: all addresses of its device, from the first address handle or UD
  * QP that needs them to the last. An address stays bound until then, so the link that an address handle refers to
  * exists as long as a UD QP of the context can send. */
-#ifndef UROCE_LISTEN_H
-#define UROCE_LISTEN_H
+#ifndef UROCE_DEVICE_LISTEN_H
+#define UROCE_DEVICE_LISTEN_H
 
-#include "verbs/context.h"
+#include "base/lock.h"
+#include "object/qp.h"
+
+struct listen {
+	struct device *device;		      /* constant */
+	struct lock lock;		      /* taken before those of loop/ */
+	struct path *paths GUARDED_BY(&lock); /* paths that are bound */
+	uint32_t count GUARDED_BY(&lock);     /* number of entries in `paths` */
+	uint32_t users GUARDED_BY(&lock);     /* address handles and UD QPs that use them */
+};
 
 /* For an address handle: sets path->port to the port of path->sgid. 0, or the error of loop_attach(). */
-int listen_at(struct context *c, struct path *path) EXCLUDES(c->listen_lock);
+int listen_at(struct listen *l, struct path *path) EXCLUDES(l->lock);
 /* For a UD QP that starts to receive: binds every address of the device that can be bound. 0, or the error of
  * loop_attach() if none can be bound. */
-int listen_everywhere(struct context *c) EXCLUDES(c->listen_lock);
+int listen_everywhere(struct listen *l) EXCLUDES(l->lock);
 /* Call once for each successful call above. */
-void listen_leave(struct context *c) EXCLUDES(c->listen_lock);
+void listen_leave(struct listen *l) EXCLUDES(l->lock);
 /* The context is closed: drops all remaining uses. No UD QP of the context can send any more. */
-void listen_end(struct context *c) EXCLUDES(c->listen_lock);
+void listen_end(struct listen *l) EXCLUDES(l->lock);
 
 #endif

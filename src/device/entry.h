@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An entry of UROCE_DEVICES: INTERFACE[=NAME] or ADDRESS[..LAST][=NAME], with [@NODE[..LAST]] behind NAME. Values only:
  * whether there is such an interface or address is for device.c to see. */
-#ifndef UROCE_ENTRY_H
-#define UROCE_ENTRY_H
+#ifndef UROCE_DEVICE_ENTRY_H
+#define UROCE_DEVICE_ENTRY_H
 
 #include <infiniband/verbs.h>
 #include <net/if.h>

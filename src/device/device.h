@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A device: one network interface, or one address of it, as the application sees it. Devices are created when the
  * device list is read, and are never freed, so a pointer to a device stays valid. `lock` guards the fields below it. */
-#ifndef UROCE_DEVICE_H
-#define UROCE_DEVICE_H
+#ifndef UROCE_DEVICE_DEVICE_H
+#define UROCE_DEVICE_DEVICE_H
 
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "base/base.h"
 #include "base/lock.h"
 #include "link/netif.h"
-#include "verbs/front.h"
 
 #define DEVICE_GIDS	  NETIF_ADDRESSES
 #define DEVICE_LIMIT	  256
 #define INFINIBAND_GIDS	  8
 #define INFINIBAND_PKEYS  128
 #define INFINIBAND_SM_LID 1
-#define DEVICE_VENDOR_ID  0x025243 /* a locally administered OUI, of no hardware vendor */
-/* perftest checks the part number alone, without the vendor, and allows inline sends only for part numbers that it
- * knows. So this is a known one. */
-#define DEVICE_PART_ID	4119
-#define DEVICE_FIRMWARE "0.1.0"
-#define DEVICE_BOARD_ID "uroce"
 
 struct device {
 	struct ibv_device base; /* the application's handle; must be first */
@@ -53,21 +50,10 @@ enum device_change {
 	DEVICE_GONE = 16, /* no other bit is set with it */
 };
 
-/* Writes the present devices to `list`, an array of DEVICE_LIMIT entries. Returns their number, or -errno. */
-int devices_list(struct device **list);
-/* NULL: there is none. */
-struct device *device_named(const char *name);
-
-/* Reads the interfaces again and calls report() for each device that changed (`changes`: enum device_change). */
-void devices_refresh(void (*report)(struct device *d, unsigned changes));
-
 bool device_is_gone(struct device *d) EXCLUDES(d->lock);
 
 /* Whether it stands for one address of its interface. */
 bool device_has_one_address(const struct device *d);
-
-/* Fills what ibv_query_port() returns, except fields that rdma-core 44 does not have. */
-void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);
 
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_active_mtu(struct device *d) EXCLUDES(d->lock);
@@ -97,6 +83,11 @@ int device_find_gid(struct device *d, const union ibv_gid *gid) EXCLUDES(d->lock
 /* A RoCE port has no LID, but some programs exchange LIDs and do not use GIDs. So the LID is the low half of the port's
  * first IPv4 address, and path.c finds the address from the LID. Never 0. */
 uint16_t device_lid(struct device *d) EXCLUDES(d->lock);
+
+static inline bool device_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
 
 static inline struct device *device_of(struct ibv_device *d)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Definitions shared by all files of this front: export of public functions, and error returns. */
-#ifndef UROCE_FRONT_H
-#define UROCE_FRONT_H
+#ifndef UROCE_DEVICE_FRONT_H
+#define UROCE_DEVICE_FRONT_H
 
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -3,15 +3,21 @@
  * that is there while a port is down, in /dev/shm or, where another user has made it, in this user's folder. Each line
  * of it is a device's name and its addresses. A process that has devices open has a datagram socket with a name; a
  * datagram to it says that the file has changed. */
-#ifndef UROCE_LINK_STATE_H
-#define UROCE_LINK_STATE_H
+#ifndef UROCE_DEVICE_LINK_STATE_H
+#define UROCE_DEVICE_LINK_STATE_H
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
-#include "verbs/fork.h"
+#include "base/lock.h"
+#include "base/own_file.h"
 
-struct device;
+/* monitor.c: guards what the file said, and the monitor's state. Taken before a context's and a device's lock, cm.lock
+ * and qp->lock. */
+extern struct lock monitor_lock;
 
 /* Reads the file. True if it says other things than the last time; then loop/ knows them. */
 bool links_read(void) REQUIRES(monitor_lock);
@@ -19,18 +25,20 @@ bool links_read(void) REQUIRES(monitor_lock);
 /* As the file said when it was last read. Any thread may call, with any lock. */
 bool link_is_down(const char *device);
 
+/* For link_set.c. The file, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it; its path. -errno:
+ * there is none, or *why. */
+int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY]);
+/* What the file says. The caller frees it. NULL: no memory. */
+char *links_text(int fd);
+/* The name of the socket of the process with this slot; returns the size of the address. */
+socklen_t links_name(struct sockaddr_un *address, unsigned slot);
+
 /* The socket, non-blocking, of the process with this slot; or -errno. */
 int links_listen(unsigned slot);
 /* Empties it; true if something was there. */
 bool links_told(int socket);
 
-/* Takes the port of a device down or up, and tells all processes. 0; -ENODEV: there is no such device; or another
- * -errno. For the command `uroce link`, which finds it by its name. */
-int uroce_link_set(const char *device, bool up);
-
-/* For tests: the file's new text, to be freed: the lines of other devices stay, the device's own is new, or gone. NULL:
- * no memory. And what the file says, from a stream. */
-char *links_rewritten(const char *text, struct device *d, bool up, size_t *length);
+/* For tests: what the file says, from a stream. */
 void links_parse(FILE *in) REQUIRES(monitor_lock);
 
 #endif

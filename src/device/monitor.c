@@ -1,52 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Watches the network interfaces while a device is open, and reports changes as asynchronous events. A removed
- * interface is handled as an unplugged adapter: its queue pairs send nothing, and their requests are flushed. */
-#include "loop/helper.h"
-#include "port/down.h"
-#include "port/severed.h"
-#include "verbs/context.h"
-#include "verbs/fork.h"
-#include "verbs/link_state.h"
+/* Watches interfaces and the file of `uroce link`: see monitor.h. */
+#include "device/monitor.h"
 
 #include <unistd.h>
 
+#include "base/base.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "device/device.h"
+#include "device/devices.h"
+#include "device/link_state.h"
+#include "link/netif.h"
+#include "loop/helper.h"
+#include "port/down.h"
+#include "port/severed.h"
+
 struct lock monitor_lock; /* guards all below */
-static struct list contexts GUARDED_BY(monitor_lock) = {&contexts, &contexts};
+static struct list users GUARDED_BY(monitor_lock) = {&users, &users};
 static int watch GUARDED_BY(monitor_lock) = -1; /* of interfaces ... */
 static int told GUARDED_BY(monitor_lock) = -1;	/* ... and of `uroce link` */
 static void (*follower)(struct device *d, unsigned changes) GUARDED_BY(monitor_lock);
 
-static const struct {
-	unsigned change;
-	enum ibv_event_type event;
-} news[] = {
-	{DEVICE_PORT_UP, IBV_EVENT_PORT_ACTIVE},
-	{DEVICE_PORT_DOWN, IBV_EVENT_PORT_ERR},
-	{DEVICE_GID_CHANGED, IBV_EVENT_GID_CHANGE},
-	{DEVICE_GONE, IBV_EVENT_DEVICE_FATAL},
-};
-
 static void monitor_report(struct device *d, unsigned changes)
 {
 	lock_assert_held(&monitor_lock); /* devices_refresh() is called with it */
-	list_each (l, &contexts) {
-		struct context *c = container_of(l, struct context, open);
+	list_each (l, &users) {
+		struct monitor_user *u = container_of(l, struct monitor_user, link);
 
-		for (size_t i = 0; c->device == d && i < ARRAY_SIZE(news); i++)
-			if (changes & news[i].change)
-				async_event(c, news[i].event);
-		if (c->device == d && changes & DEVICE_GONE)
-			qps_fail(c);
+		u->changed(u, d, changes);
 	}
 	if (follower)
 		follower(d, changes);
 }
 
-void contexts_each(void (*use)(struct context *c, void *arg), void *arg)
+void monitor_each(void (*use)(struct monitor_user *u, void *arg), void *arg)
 {
 	lock_take(&monitor_lock);
-	list_each (l, &contexts)
-		use(container_of(l, struct context, open), arg);
+	list_each (l, &users)
+		use(container_of(l, struct monitor_user, link), arg);
 	lock_drop(&monitor_lock);
 }
 
@@ -62,7 +53,7 @@ static bool links_have_changed(void) REQUIRES(monitor_lock)
 {
 	bool changed = (told < 0 || links_told(told)) && links_read();
 
-	if (changed && !list_empty(&contexts))
+	if (changed && !list_empty(&users))
 		loop_renew_down();
 	return changed;
 }
@@ -94,16 +85,16 @@ static void monitor_handle(void *arg)
 	monitor_look();
 }
 
-void monitor_join(struct context *c)
+void monitor_join(struct monitor_user *u, unsigned slot)
 {
 	int fd = -1, link = -1;
 
 	lock_take(&monitor_lock);
-	if (list_empty(&contexts)) {
+	if (list_empty(&users)) {
 		fd = watch = netif_watch(); /* without it, the addresses stay those of the start */
-		link = told = links_listen(c->hca->slot);
+		link = told = links_listen(slot);
 	}
-	list_append(&contexts, &c->open);
+	list_append(&users, &u->link);
 	if (links_read()) /* after the socket is there, so that no change is missed */
 		loop_renew_down();
 	devices_refresh(monitor_report); /* reports changes since the list was made; called after the watch starts, so
@@ -124,13 +115,13 @@ static void watch_no_more(int fd)
 	close(fd);
 }
 
-void monitor_leave(struct context *c)
+void monitor_leave(struct monitor_user *u)
 {
 	int fd = -1, link = -1;
 
 	lock_take(&monitor_lock);
-	list_remove(&c->open);
-	if (list_empty(&contexts)) {
+	list_remove(&u->link);
+	if (list_empty(&users)) {
 		fd = watch;
 		link = told;
 		watch = told = -1;
@@ -140,10 +131,10 @@ void monitor_leave(struct context *c)
 	watch_no_more(link);
 }
 
-/* Drops the parent's contexts, and closes the child's copy of the socket for changes. */
+/* Drops the parent's users, and closes the child's copy of the socket for changes. */
 void monitor_forget(void)
 {
-	while (list_pop(&contexts))
+	while (list_pop(&users))
 		;
 	if (watch >= 0)
 		close(watch);

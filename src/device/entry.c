@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Entries of UROCE_DEVICES: see entry.h. */
-#include "verbs/entry.h"
+#include "device/entry.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What fault injection does to ports, devices and processes: by one timer of the loop, with no lock held. */
-#ifndef UROCE_VERBS_FAULTS_H
-#define UROCE_VERBS_FAULTS_H
+#ifndef UROCE_DEVICE_FAULTS_H
+#define UROCE_DEVICE_FAULTS_H
 
 /* Reads the rules, at the first call. 0, or -EINVAL: they are wrong, which has been logged. */
 int faults_read(void);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversion of an address vector to a path. */
-#ifndef UROCE_PATH_H
-#define UROCE_PATH_H
+#ifndef UROCE_DEVICE_PATH_H
+#define UROCE_DEVICE_PATH_H
 
 #include "object/qp.h"
-#include "verbs/device.h"
+
+struct device;
 
 #define PATH_ANY_SGID 255 /* -1 in eight bits: choose by the address family of the destination */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ports that are down by command: see link_state.h. */
-#include "verbs/link_state.h"
+#include "device/link_state.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -12,14 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/high_fd.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/own_file.h"
+#include "device/device.h"
 #include "host/name.h"
 #include "host/slot.h"
 #include "port/down.h"
-#include "verbs/context.h"
-#include "verbs/device.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
@@ -73,7 +74,7 @@ static int links_open_at(const char *path, int lock, bool make, char why[OWN_FIL
 /* The file, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it; its path. It is where all containers
  * of the network namespace may see it; if another user has made something of that name, in this user's folder
  * (host/name.h), where it is looked for first. -errno: there is none, or *why. */
-static int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY])
+int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY])
 {
 	static const char *const places[] = {"/dev/shm", "/tmp"};
 	bool second = access(places[0], W_OK | X_OK) != 0, write = lock == LOCK_EX;
@@ -94,7 +95,7 @@ static int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY])
 	return fd;
 }
 
-static char *links_text(int fd)
+char *links_text(int fd)
 {
 	char *text = calloc(1, BYTES_MOST + 1);
 	ssize_t n = text ? pread(fd, text, BYTES_MOST, 0) : -1;
@@ -184,7 +185,7 @@ bool link_is_down(const char *device)
 
 /* ---- telling ---- */
 
-static socklen_t links_name(struct sockaddr_un *address, unsigned slot)
+socklen_t links_name(struct sockaddr_un *address, unsigned slot)
 {
 	return slot_abstract(address, "%u/link/%u", geteuid(), slot);
 }
@@ -211,98 +212,4 @@ bool links_told(int socket)
 	while (recv(socket, &byte, sizeof(byte), 0) >= 0)
 		any = true;
 	return any;
-}
-
-static int links_socket(void)
-{
-	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-/* Fails where there is no such process; and where its queue is full, which says it as well. What another user does not
- * read takes the room of the socket that has sent it: then another socket goes on. */
-static void links_tell(void)
-{
-	struct sockaddr_un address;
-	int fd = links_socket();
-
-	for (unsigned slot = 1; fd >= 0 && slot <= SLOTS; slot++) {
-		socklen_t size = links_name(&address, slot);
-
-		if (name_send(fd, "", 1, &address, size) > 0 || errno != EAGAIN)
-			continue;
-		close(fd);
-		fd = links_socket();
-		if (fd >= 0)
-			(void)!name_send(fd, "", 1, &address, size);
-	}
-	if (fd >= 0)
-		close(fd);
-}
-
-/* ---- changing ---- */
-
-static void write_line(FILE *out, struct device *d)
-{
-	char text[INET6_ADDRSTRLEN];
-	union ibv_gid gid;
-
-	fputs(d->base.name, out);
-	for (uint32_t i = 0; i < DEVICE_GIDS; i++)
-		if (device_gid(d, i, &gid))
-			fprintf(out, " %s", inet_ntop(AF_INET6, gid.raw, text, sizeof(text)));
-	fputc('\n', out);
-}
-
-char *links_rewritten(const char *text, struct device *d, bool up, size_t *length)
-{
-	size_t n = strlen(d->base.name);
-	char *changed = NULL;
-	FILE *out = open_memstream(&changed, length);
-
-	if (!out)
-		return NULL;
-	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
-		size_t bytes = strcspn(line, "\n");
-		const char *word = line + strspn(line, " "); /* as parse_line() finds it */
-
-		if (strcspn(word, " \n") != n || strncmp(word, d->base.name, n) != 0)
-			fprintf(out, "%.*s\n", (int)bytes, line);
-		if (!line[bytes])
-			break;
-	}
-	if (!up)
-		write_line(out, d);
-	return fclose(out) ? NULL : changed;
-}
-
-static int links_write(int fd, const char *path, const char *text, size_t length)
-{
-	if (!length)
-		return unlink(path) ? -errno : 0;
-	if (ftruncate(fd, 0) || pwrite(fd, text, length, 0) != (ssize_t)length)
-		return -errno;
-	return 0;
-}
-
-PUBLIC int uroce_link_set(const char *device, bool up)
-{
-	struct device *d = device_named(device);
-	char path[PATH_MAX], why[OWN_FILE_WHY], *text, *changed = NULL;
-	size_t length = 0;
-	int fd, error;
-
-	if (!d)
-		return -ENODEV;
-	fd = links_open(path, LOCK_EX, why);
-	if (fd < 0)
-		return fd;
-	text = links_text(fd);
-	changed = text ? links_rewritten(text, d, up, &length) : NULL;
-	error = changed ? links_write(fd, path, changed, length) : -ENOMEM;
-	close(fd);
-	free(text);
-	free(changed);
-	if (!error)
-		links_tell();
-	return error;
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversion of an address vector to a path: see path.h. */
-#include "verbs/path.h"
+#include "device/path.h"
 
 #include <string.h>
+
+#include "device/device.h"
+#include "device/front.h"
+#include "link/netif.h"
+#include "object/qp.h"
 
 /* An address vector without GRH names a LID: the low half of an IPv4 address in the same /16 network as the
  * port's first one, see device_lid(). */

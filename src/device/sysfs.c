@@ -6,9 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/msan.h"
-#include "verbs/front.h"
-#include "verbs/tree.h"
+#include "device/front.h"
+#include "device/tree.h"
+#include "device/tree_names.h"
 
 /* Public in the library, but in no header of libibverbs-dev. */
 const char *ibv_get_sysfs_path(void);

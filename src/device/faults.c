@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "verbs/faults.h"
+#include "device/faults.h"
 
 #include <signal.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/high_fd.h"
+#include "base/hooks.h"
+#include "base/lock.h"
 #include "base/log.h"
+#include "device/device_list.h"
+#include "device/monitor.h"
 #include "fault/inject.h"
 #include "loop/helper.h"
 #include "port/faults.h"
-#include "verbs/context.h"
 
 #define PENDING 64
 

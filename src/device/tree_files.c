@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The adapter's files in /sys and /dev: see tree.h. */
-#include "verbs/tree.h"
+/* Contents of the files: see tree_files.h. */
+
+#include "device/tree_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,24 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/control_call.h"
 #include "base/stat_read.h"
+#include "device/adapter.h"
+#include "device/attributes.h"
+#include "device/device.h"
+#include "device/tree_names.h"
 #include "loop/loop.h"
-#include "port/count.h"
-#include "memory/gpu.h"
 #include "object/hca.h"
-#include "verbs/adapter.h"
-#include "verbs/device.h"
+#include "port/count.h"
 
-struct place {
-	struct device *device; /* NULL: no device in the path */
-	unsigned index;	       /* the number in the path */
-};
-
-/* Writes the contents of a file to `out`. 0 or an errno. */
-typedef int (*fill_fn)(FILE *out, const struct place *p);
-
-static int fill_port_line(FILE *out, const struct place *p, const char *format,
+static int fill_port_line(FILE *out, const struct tree_place *p, const char *format,
 			  unsigned (*value)(const struct ibv_port_attr *))
 {
 	struct ibv_port_attr port;
@@ -50,36 +45,36 @@ static unsigned port_capabilities(const struct ibv_port_attr *a)
 	return a->port_cap_flags;
 }
 
-static int fill_lid(FILE *out, const struct place *p)
+static int fill_lid(FILE *out, const struct tree_place *p)
 {
 	return fill_port_line(out, p, "0x%x\n", port_lid);
 }
 
-static int fill_sm_lid(FILE *out, const struct place *p)
+static int fill_sm_lid(FILE *out, const struct tree_place *p)
 {
 	return fill_port_line(out, p, "0x%x\n", port_sm_lid);
 }
 
-static int fill_link_layer(FILE *out, const struct place *p)
+static int fill_link_layer(FILE *out, const struct tree_place *p)
 {
 	fputs(adapter_is_infiniband() ? "InfiniBand\n" : "Ethernet\n", out);
 	return 0;
 }
 
-static int fill_board(FILE *out, const struct place *p)
+static int fill_board(FILE *out, const struct tree_place *p)
 {
 	fprintf(out, "%s\n", adapter()->board);
 	return 0;
 }
 
-static int fill_firmware(FILE *out, const struct place *p)
+static int fill_firmware(FILE *out, const struct tree_place *p)
 {
 	fprintf(out, "%s\n", adapter()->attr.fw_ver);
 	return 0;
 }
 
 /* As mlx5 and mlx4 have it, "MT4123"; uroce is of no such type. */
-static int fill_type(FILE *out, const struct place *p)
+static int fill_type(FILE *out, const struct tree_place *p)
 {
 	const struct ibv_device_attr *a = &adapter()->attr;
 
@@ -90,18 +85,18 @@ static int fill_type(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_revision(FILE *out, const struct place *p)
+static int fill_revision(FILE *out, const struct tree_place *p)
 {
 	fprintf(out, "%x\n", adapter()->attr.hw_ver);
 	return 0;
 }
 
-static int fill_capabilities(FILE *out, const struct place *p)
+static int fill_capabilities(FILE *out, const struct tree_place *p)
 {
 	return fill_port_line(out, p, "0x%08x\n", port_capabilities);
 }
 
-static int fill_state(FILE *out, const struct place *p)
+static int fill_state(FILE *out, const struct tree_place *p)
 {
 	struct ibv_port_attr port;
 
@@ -110,7 +105,7 @@ static int fill_state(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_physical_state(FILE *out, const struct place *p)
+static int fill_physical_state(FILE *out, const struct tree_place *p)
 {
 	struct ibv_port_attr port;
 
@@ -120,7 +115,7 @@ static int fill_physical_state(FILE *out, const struct place *p)
 }
 
 /* The rate file in the kernel's format for an Ethernet adapter, whose speed is in port.c's table. */
-static int fill_rate(FILE *out, const struct place *p)
+static int fill_rate(FILE *out, const struct tree_place *p)
 {
 	static const struct {
 		uint8_t speed;
@@ -149,7 +144,7 @@ static void write_gid(FILE *out, const union ibv_gid *gid)
 		fprintf(out, "%02x%02x%c", gid->raw[i], gid->raw[i + 1], i == 14 ? '\n' : ':');
 }
 
-static int fill_gid(FILE *out, const struct place *p)
+static int fill_gid(FILE *out, const struct tree_place *p)
 {
 	union ibv_gid gid;
 
@@ -158,7 +153,7 @@ static int fill_gid(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_gid_type(FILE *out, const struct place *p)
+static int fill_gid_type(FILE *out, const struct tree_place *p)
 {
 	union ibv_gid gid;
 
@@ -168,7 +163,7 @@ static int fill_gid_type(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_gid_interface(FILE *out, const struct place *p)
+static int fill_gid_interface(FILE *out, const struct tree_place *p)
 {
 	union ibv_gid gid;
 
@@ -178,7 +173,7 @@ static int fill_gid_interface(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_guid(FILE *out, const struct place *p)
+static int fill_guid(FILE *out, const struct tree_place *p)
 {
 	uint8_t g[8];
 
@@ -187,35 +182,35 @@ static int fill_guid(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_name(FILE *out, const struct place *p)
+static int fill_name(FILE *out, const struct tree_place *p)
 {
 	fprintf(out, "%s\n", p->device->base.name);
 	return 0;
 }
 
-static unsigned minor_of(const struct device *d)
+unsigned tree_minor(const struct device *d)
 {
 	return TREE_MINOR + (unsigned)d->number - 1;
 }
 
-static int fill_dev(FILE *out, const struct place *p)
+static int fill_dev(FILE *out, const struct tree_place *p)
 {
-	fprintf(out, "%d:%u\n", TREE_MAJOR, minor_of(p->device));
+	fprintf(out, "%d:%u\n", TREE_MAJOR, tree_minor(p->device));
 	return 0;
 }
 
-static unsigned mad_minor_of(const struct device *d)
+unsigned tree_mad_minor(const struct device *d)
 {
 	return (unsigned)d->number - 1;
 }
 
-static int fill_mad_dev(FILE *out, const struct place *p)
+static int fill_mad_dev(FILE *out, const struct tree_place *p)
 {
-	fprintf(out, "%d:%u\n", TREE_MAJOR, mad_minor_of(p->device));
+	fprintf(out, "%d:%u\n", TREE_MAJOR, tree_mad_minor(p->device));
 	return 0;
 }
 
-static int fill_mad_version(FILE *out, const struct place *p)
+static int fill_mad_version(FILE *out, const struct tree_place *p)
 {
 	if (!adapter_is_infiniband())
 		return ENOENT;
@@ -223,7 +218,7 @@ static int fill_mad_version(FILE *out, const struct place *p)
 	return 0;
 }
 
-static int fill_netif_link(FILE *out, const struct place *p)
+static int fill_netif_link(FILE *out, const struct tree_place *p)
 {
 	fprintf(out, "/sys/class/net/%s", p->device->netif_name);
 	return 0;
@@ -244,7 +239,7 @@ static int fill_from(FILE *out, const char *path)
 }
 
 /* A file of the interface's own device, if it has one: the adapter has the same NUMA node as that. */
-static int fill_from_netif(FILE *out, const struct place *p, const char *name)
+static int fill_from_netif(FILE *out, const struct tree_place *p, const char *name)
 {
 	char path[128];
 
@@ -252,31 +247,30 @@ static int fill_from_netif(FILE *out, const struct place *p, const char *name)
 	return fill_from(out, path);
 }
 
-/* One bus for each device, as adapters in slots of their own have. */
-static void pci_address(const struct device *d, char *buffer, size_t size)
+void tree_pci_address(const struct device *d, char *buffer, size_t size)
 {
 	snprintf(buffer, size, TREE_PCI_DOMAIN ":%02x:00.0", (unsigned)d->number & 0xff);
 }
 
 /* A device of a whole interface has a directory of its own in place of the link. */
-static int fill_pci_link(FILE *out, const struct place *p)
+static int fill_pci_link(FILE *out, const struct tree_place *p)
 {
 	char address[16];
 
 	if (!device_has_one_address(p->device))
 		return ENOENT;
-	pci_address(p->device, address, sizeof(address));
+	tree_pci_address(p->device, address, sizeof(address));
 	fprintf(out, "../../../devices/pci" TREE_PCI_DOMAIN ":00/%s", address);
 	return 0;
 }
 
-static int fill_ib_link(FILE *out, const struct place *p)
+static int fill_ib_link(FILE *out, const struct tree_place *p)
 {
 	fprintf(out, "/sys/class/infiniband/%s", p->device->base.name);
 	return 0;
 }
 
-static int fill_numa_node(FILE *out, const struct place *p)
+static int fill_numa_node(FILE *out, const struct tree_place *p)
 {
 	if (p->device->node >= 0)
 		fprintf(out, "%d\n", p->device->node);
@@ -286,7 +280,7 @@ static int fill_numa_node(FILE *out, const struct place *p)
 }
 
 /* A file of the NUMA node that the device has been given; a machine may have no such node. */
-static int fill_from_node(FILE *out, const struct place *p, const char *name)
+static int fill_from_node(FILE *out, const struct tree_place *p, const char *name)
 {
 	char path[64];
 
@@ -294,7 +288,7 @@ static int fill_from_node(FILE *out, const struct place *p, const char *name)
 	return p->device->node < 0 ? ENOENT : fill_from(out, path);
 }
 
-static int fill_cpu_list(FILE *out, const struct place *p)
+static int fill_cpu_list(FILE *out, const struct tree_place *p)
 {
 	if (fill_from_node(out, p, "cpulist") == 0)
 		return 0;
@@ -304,7 +298,7 @@ static int fill_cpu_list(FILE *out, const struct place *p)
 }
 
 /* All processors, in words of 32 bits, the highest first. */
-static int fill_cpus(FILE *out, const struct place *p)
+static int fill_cpus(FILE *out, const struct tree_place *p)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
@@ -322,7 +316,7 @@ static int fill_cpus(FILE *out, const struct place *p)
 
 /* A counter: a counter of the interface (`of` is its offset in struct count), shown in units of `unit` bytes; or, with
  * unit 0, one of enum hca_counter. */
-struct counter {
+struct tree_counter {
 	size_t of;
 	unsigned unit;
 };
@@ -355,7 +349,7 @@ static void add_other(pid_t pid, int given, void *arg)
 
 /* A program that has no device open looks at the port from outside: it sees what all processes do together. One that
  * has sees what it does itself, as if each process had an adapter. */
-static uint64_t counted_by_others(const struct place *p, const struct counter *counter)
+static uint64_t counted_by_others(const struct tree_place *p, const struct tree_counter *counter)
 {
 	struct others o = {p->device->base.name, 0, 0};
 
@@ -370,7 +364,7 @@ static_assert(offsetof(struct stat_device, rx_errors) - offsetof(struct stat_dev
 		      offsetof(struct count, rx_errors),
 	      "struct count, field by field");
 
-static int fill_counter(FILE *out, const struct place *p, const struct counter *counter)
+int tree_fill_counter(FILE *out, const struct tree_place *p, const struct tree_counter *counter)
 {
 	union ibv_gid gid[DEVICE_GIDS];
 	struct count count;
@@ -390,26 +384,13 @@ static int fill_counter(FILE *out, const struct place *p, const struct counter *
 	return 0;
 }
 
-/* The driver is loaded, or the program has found a GPU already. */
-static bool has_nvidia(void)
-{
-	const char *driver;
-
-	if (!access("/proc/driver/nvidia/version", F_OK))
-		return true;
-	driver = gpu_works();
-	return driver && !strcmp(driver, "CUDA");
-}
-
-static int fill_driver_version(FILE *out, const struct place *p)
+static int fill_driver_version(FILE *out, const struct tree_place *p)
 {
 	if (fill_from(out, "/sys/module/nvidia/version"))
 		fprintf(out, "1.0\n");
 	return 0;
 }
 
-/* DEVICE, VERBS (uverbsN), PCI, INTERFACE and GID are wildcards for these names. A wildcard is a directory if more
- * follows. GID is 0 to DEVICE_GIDS - 1. A row has its text, or the function that writes it. */
 #define DEVICE	  "%d"
 #define VERBS	  "%v"
 #define PCI	  "%p"
@@ -420,36 +401,29 @@ static int fill_driver_version(FILE *out, const struct place *p)
 #define UMAD	  "/sys/class/infiniband_mad/"
 #define MAD	  "%m"
 
-#define PORT_COUNTER(name, field, unit)                                                    \
-	{                                                                                  \
-		IB "ports/1/counters/" name, TREE_FILE, .counter = &(const struct counter) \
-		{                                                                          \
-			offsetof(struct count, field), unit                                \
-		}                                                                          \
+#define PORT_COUNTER(name, field, unit)                                                         \
+	{                                                                                       \
+		IB "ports/1/counters/" name, TREE_FILE, .counter = &(const struct tree_counter) \
+		{                                                                               \
+			offsetof(struct count, field), unit                                     \
+		}                                                                               \
 	}
-#define HARDWARE_COUNTER(name, field)                                                         \
-	{                                                                                     \
-		IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter) \
-		{                                                                             \
-			offsetof(struct count, field), 1                                      \
-		}                                                                             \
+#define HARDWARE_COUNTER(name, field)                                                              \
+	{                                                                                          \
+		IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct tree_counter) \
+		{                                                                                  \
+			offsetof(struct count, field), 1                                           \
+		}                                                                                  \
 	}
-#define ENGINE_COUNTER(name, what)                                                            \
-	{                                                                                     \
-		IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct counter) \
-		{                                                                             \
-			what, 0                                                               \
-		}                                                                             \
+#define ENGINE_COUNTER(name, what)                                                                 \
+	{                                                                                          \
+		IB "ports/1/hw_counters/" name, TREE_FILE, .counter = &(const struct tree_counter) \
+		{                                                                                  \
+			what, 0                                                                    \
+		}                                                                                  \
 	}
 
-static const struct row {
-	const char *pattern;
-	enum tree_kind kind;
-	const char *text;
-	fill_fn fill;
-	const struct counter *counter;
-	bool is_mad; /* a device that takes management datagrams */
-} rows[] = {
+const struct tree_row tree_rows[] = {
 	{IB "board_id", TREE_FILE, .fill = fill_board},
 	{IB "device", TREE_LINK, .fill = fill_pci_link},
 	{IB "device/driver", TREE_LINK, "../../../../bus/uroce/drivers/uroce"},
@@ -521,175 +495,4 @@ static const struct row {
 	{TREE_PCI "/" PCI "/numa_node", TREE_FILE, .fill = fill_numa_node},
 };
 
-static const struct {
-	const char *path;
-	bool nvidia; /* there where memory of one of NVIDIA's GPUs can be registered */
-} roots[] = {
-	{"/sys/class/infiniband", false}, {"/dev/infiniband", false}, {TREE_PCI, false},
-	{TREE_PEER_MEMORY, true},	  {TREE_PEER_MODULE, true},
-};
-
-struct devices {
-	struct device *list[DEVICE_LIMIT];
-	int count;
-};
-
-static bool tree_is_ours(const char *path)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
-		size_t n = strlen(roots[i].path);
-		/* also matches /sys/class/infiniband_verbs, _mad ..., but not /dev/infinibandwagon */
-		const char *ends = i == 0 ? "/_" : "/";
-
-		if (strncmp(path, roots[i].path, n) == 0 && (!path[n] || strchr(ends, path[n])))
-			return !roots[i].nvidia || has_nvidia();
-	}
-	return false;
-}
-
-static size_t part_length(const char *path)
-{
-	return strcspn(path, "/");
-}
-
-static bool part_is(const char *path, const char *name)
-{
-	size_t n = part_length(path);
-
-	return strlen(name) == n && memcmp(path, name, n) == 0;
-}
-
-/* The n-th name that a wildcard stands for at this place; NULL after the last. */
-static const char *expand(char wildcard, const struct devices *all, const struct place *p, unsigned n, char *buffer,
-			  size_t size)
-{
-	if (wildcard == 'g') {
-		snprintf(buffer, size, "%u", n);
-		return n < DEVICE_GIDS ? buffer : NULL;
-	}
-	if (wildcard == 'i')
-		return n == 0 ? p->device->netif_name : NULL;
-	if (n >= (unsigned)all->count)
-		return NULL;
-	if (wildcard == 'p') {
-		pci_address(all->list[n], buffer, size);
-		return device_has_one_address(all->list[n]) ? buffer : "";
-	}
-	if (wildcard == 'm') {
-		snprintf(buffer, size, "umad%u", mad_minor_of(all->list[n]));
-		return adapter_is_infiniband() ? buffer : "";
-	}
-	if (wildcard == 'd' && p->device)
-		return all->list[n] == p->device ? p->device->base.name : "";
-	return wildcard == 'd' ? all->list[n]->base.name : all->list[n]->base.dev_name;
-}
-
-static bool part_matches(const char *pattern, const char *part, const struct devices *all, struct place *p)
-{
-	char buffer[16];
-	const char *name;
-
-	if (*pattern != '%')
-		return part_length(pattern) == part_length(part) && memcmp(pattern, part, part_length(part)) == 0;
-	for (unsigned n = 0; (name = expand(pattern[1], all, p, n, buffer, sizeof(buffer))); n++) {
-		if (!*name || !part_is(part, name)) /* "": this device has no such thing */
-			continue;
-		if (pattern[1] == 'g')
-			p->index = n;
-		else if (pattern[1] != 'i')
-			p->device = all->list[n];
-		return true;
-	}
-	return false;
-}
-
-/* Advances in the row's pattern and in the path while they match. Both then point to the rest, at the start of a part
- * or at the end. */
-static void walk(const char **pattern, const char **path, const struct devices *all, struct place *p)
-{
-	while (**pattern && **path && part_matches(*pattern, *path, all, p)) {
-		*pattern += part_length(*pattern);
-		*path += part_length(*path);
-		*pattern += **pattern == '/';
-		*path += **path == '/';
-	}
-}
-
-/* Lists the next part of a row in this directory, unless it was just listed: rows with the same beginning are adjacent.
- */
-static void list_names(FILE *out, const char *pattern, const struct devices *all, const struct place *p,
-		       const char **listed)
-{
-	size_t n = part_length(pattern);
-	char buffer[16];
-	const char *name;
-
-	if (*listed && part_length(*listed) == n && memcmp(*listed, pattern, n) == 0)
-		return;
-	*listed = pattern;
-	if (*pattern != '%') {
-		fwrite(pattern, 1, n, out);
-		putc(0, out);
-		return;
-	}
-	for (unsigned i = 0; (name = expand(pattern[1], all, p, i, buffer, sizeof(buffer))); i++)
-		fwrite(name, 1, *name ? strlen(name) + 1 : 0, out);
-}
-
-/* Looks up a path and writes its contents to `out`. 0 or ENOENT. */
-static int tree_look(const char *path, const struct devices *all, struct tree_node *node, FILE *out)
-{
-	const char *listed = NULL;
-	bool found = false;
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		const char *pattern = rows[i].pattern, *rest = path;
-		struct place p = {0};
-
-		walk(&pattern, &rest, all, &p);
-		if (*pattern && !*rest) {
-			found = true;
-			node->kind = TREE_DIRECTORY;
-			list_names(out, pattern, all, &p, &listed);
-		} else if (!*pattern && (!*rest || rows[i].kind == TREE_LINK)) {
-			node->kind = rows[i].kind;
-			node->rest = rest;
-			node->minor = !p.device ? 0 : rows[i].is_mad ? mad_minor_of(p.device) : minor_of(p.device);
-			node->is_mad = rows[i].is_mad;
-			node->changes = rows[i].counter;
-			if (rows[i].counter)
-				node->error = fill_counter(out, &p, rows[i].counter);
-			else if (rows[i].fill)
-				node->error = rows[i].fill(out, &p);
-			if (node->error == ENOENT) { /* not this device: a row below may have it */
-				node->error = 0;
-				continue;
-			}
-			if (rows[i].text)
-				fputs(rows[i].text, out);
-			return 0;
-		}
-	}
-	return found ? 0 : ENOENT;
-}
-
-PUBLIC int uroce_tree_read(const char *path, struct tree_node *node)
-{
-	struct devices all;
-	FILE *out;
-	int error;
-
-	if (!tree_is_ours(path))
-		return -1;
-	*node = (struct tree_node){0};
-	all.count = max_of(devices_list(all.list), 0);
-	out = open_memstream(&node->text, &node->length);
-	if (!out)
-		return ENOMEM;
-	error = tree_look(path, &all, node, out);
-	if (fclose(out) && !error)
-		error = ENOMEM;
-	if (error)
-		free(node->text);
-	return error;
-}
+const size_t tree_row_count = ARRAY_SIZE(tree_rows);

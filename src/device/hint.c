@@ -2,6 +2,8 @@
 /* A program that is told the name of a device, and finds none of that name, says that there is no RDMA device, or
  * nothing. So when it reads the list, the words of its command line are looked at, and the variables in which
  * communication libraries are given devices. */
+#include "device/hint.h"
+
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -10,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/log.h"
-#include "verbs/device.h"
-#include "verbs/hint.h"
+#include "device/device.h"
 
 #define NAMES_MOST 512
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A hint for a program that asks for a device that is not there. */
-#ifndef UROCE_HINT_H
-#define UROCE_HINT_H
+#ifndef UROCE_DEVICE_HINT_H
+#define UROCE_DEVICE_HINT_H
 
 struct device;
 

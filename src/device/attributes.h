@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a device tells of its port: ibv_query_port(3), and files in /sys. */
+#ifndef UROCE_DEVICE_ATTRIBUTES_H
+#define UROCE_DEVICE_ATTRIBUTES_H
+
+#include <infiniband/verbs.h>
+
+#include "base/lock.h"
+
+struct device;
+
+/* Fills what ibv_query_port() returns, except fields that rdma-core 44 does not have. */
+void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);
+
+#endif

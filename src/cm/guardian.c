@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -89,6 +90,11 @@ static struct guardian {
 	struct words words[CONNECTION_LIMIT];
 } * guardian GUARDED_BY(cm.lock);
 static int life = -1; /* the end of the pipe that this process holds: the guardian reads it until it is closed */
+/* Of pid 1 of a PID namespace, after which the kernel ends all others of it. Inotify descriptors: to close one takes a
+ * jiffy and more, as the kernel waits until nobody looks at its watch. An ending process closes what has the highest
+ * number first: so the pipe, then these, and the guardian has that time. More would help on a busy machine, but a user
+ * may have 128 in all. -1: none. */
+static int delay[2] = {-1, -1};
 
 /* ---- in the guardian: nothing but system calls, as there is no libc, and no thread-local storage ---- */
 
@@ -282,6 +288,11 @@ static int open_descriptors(struct guardian *g)
 		g->port[i] =
 			g->fd[i] < 0 || getsockname(g->fd[i], (struct sockaddr *)&a, &size) ? 0 : ntohs(a.sin6_port);
 	}
+	for (int i = 0; i < 2 && getpid() == 1; i++) {
+		delay[i] = high_fd(inotify_init1(IN_CLOEXEC));
+		if (delay[i] >= 0)
+			inotify_add_watch(delay[i], "/", IN_DELETE_SELF);
+	}
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
 	g->fd[PIPE] = high_fd(ends[0]);
@@ -328,7 +339,10 @@ static void let_go(void)
 {
 	if (life >= 0)
 		close(life);
-	life = -1;
+	for (int i = 0; i < 2; i++)
+		if (delay[i] >= 0)
+			close(delay[i]);
+	life = delay[0] = delay[1] = -1;
 }
 
 static bool is_there(void)

@@ -23,13 +23,13 @@ def addresses(place):
     return (place.address, [], []), (place.address6, [], [])
 
 
-def start(place, build, ways, host, bound, env):
-    """Both ends, of which the ways are given: server, client."""
+def start(place, build, ways, host, bound, env, around=()):
+    """Both ends, of which the ways are given: server, client, which is started by `around`."""
     if build.memcheck and not (place.client.shares and place.server.shares):
         raise Skip("there is no guardian under valgrind")
     s = Process(build, place.server, [source(build, "ends"), ways[0], "server", host], env)
     s.until_output("^listening")
-    return s, Process(build, place.client, [source(build, "ends"), ways[1], "client", host, *bound], env)
+    return s, Process(build, place.client, [*around, source(build, "ends"), ways[1], "client", host, *bound], env)
 
 
 def ends(way):
@@ -51,6 +51,17 @@ def restarts(place, build):
         expect(d, "^told")
         for p in s, again:
             p.end()
+
+
+def kills_a_container(place, build):
+    """pid 1 of a PID namespace is killed, as by `docker kill`: the kernel ends the guardian right after it."""
+    for _ in range(3):
+        s, c = start(place, build, ("stays", "others"), place.address, [], [],
+                     ["unshare", "--pid", "--fork", "--kill-child"])
+        c.until_output("^ends")
+        c.signal(signal.SIGKILL)
+        expect(s, "^told")
+        c.end()
 
 
 def namespace_of(pid):
@@ -127,4 +138,5 @@ def guardian_is_alone(place, build):
 
 TABLE = [*(ends(way) for way in WAYS),
          Case("a server is killed, and starts again at once", restarts, EVERYWHERE, waits=True),
+         Case("pid 1 of a container is killed", kills_a_container, EVERYWHERE[1:], waits=True),
          Case("a guardian has nothing of its program's", guardian_is_alone, EVERYWHERE, quick=True, waits=True)]

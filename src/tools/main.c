@@ -29,7 +29,7 @@ static const struct command commands[] = {
 	 run_command},
 	{"check", "[OPTION...] [--] PROGRAM [ARGUMENT...]", "run a program and look for its mistakes",
 	 "  -o, --only CLASS    leaks, habits, buffers, mappings, races or all; may be\n"
-	 "                      given several times; without it the first three\n"
+	 "                      given several times; default: the first three\n"
 	 "  -p, --pages         name the instruction that writes to memory in flight, by\n"
 	 "                      protecting its pages\n"
 	 "  -S, --strict-polling\n"
@@ -94,14 +94,14 @@ static const struct command commands[] = {
 	 pcap_command},
 	{"stat", "[OPTION...] [PID...]", "show the devices, QPs, CQs, regions and ids of processes that run",
 	 "  -a, --all           each region, PD, SRQ and context too\n"
-	 "  -b, --bytes SECONDS of each queue pair, in so many seconds\n"
+	 "  -b, --bytes SECONDS count the bytes of each queue pair for so many seconds\n"
 	 "  -j, --json          as JSON\n"
-	 "  -p, --prometheus    as Prometheus reads it\n",
+	 "  -p, --prometheus    in Prometheus' format\n",
 	 stat_command},
 	{"top", "[OPTION...] [PID...]", "watch the busiest queue pairs of processes that run",
-	 "  -b, --bytes         also bytes a second, which costs the processes time\n"
-	 "  -d, --delay SECONDS from one picture to the next (1)\n"
-	 "  -n, --times N       end after N pictures\n"
+	 "  -b, --bytes         also bytes a second, which slows the processes\n"
+	 "  -d, --delay SECONDS between two updates (1)\n"
+	 "  -n, --times N       end after N updates\n"
 	 "  -s, --sort KEY      b busy, s sent, r received, o open, e resent, p process\n"
 	 "keys: the same letters; q ends it\n",
 	 top_command},

@@ -104,7 +104,7 @@ const char *retry_name(uint64_t reason)
 					   "time-out",
 					   "probe of the tail",
 					   "receiver not ready",
-					   "lost, as later ones arrived",
+					   "lost: later packets arrived",
 					   "another path"};
 
 	return NAME_OF(name, reason);
@@ -115,14 +115,14 @@ const char *drop_name(uint64_t reason)
 	static const char *const name[] = {"accepted",
 					   "duplicate",
 					   "packets before it are missing",
-					   "already told so",
+					   "the NAK is already sent",
 					   "no receive posted",
 					   "invalid request",
 					   "too long",
 					   "access denied",
-					   "the receive's own memory is wrong",
+					   "the receive's memory cannot be written",
 					   "invalidates no window of the QP",
-					   "taken by a fault"};
+					   "dropped by a fault rule"};
 
 	return NAME_OF(name, reason);
 }

@@ -41,7 +41,7 @@ check "... of what is none" 1 'no cause 7' uroce explain 7
 check "... of nothing" 2 'which code' uroce explain
 check "... all of them" 0 '0x401  SEND_QUEUE_FULL' uroce explain --list
 check "fault without a process" 2 'which process' uroce fault
-check "fault with a word that is none" 2 "'lst'? It is list" uroce fault 1 lst
+check "fault with a word that is none" 2 "'lst' is unknown: use list" uroce fault 1 lst
 check "fault without its rule" 2 'one rule, in quotes' uroce fault 1 add
 check "fault of a process without devices" 1 'has made no connection' uroce fault $$ list
 check "pcap without a file" 2 'no file named' uroce pcap 1
@@ -50,11 +50,11 @@ check "a full disk" 1 'standard output: No space left on device' sh -c 'uroce --
 check "a full disk, of help" 1 'standard output: No space' sh -c 'uroce help environment >/dev/full'
 check "a full disk, of stat" 1 'standard output: No space' sh -c 'uroce stat -p >/dev/full'
 check "a full disk, of top" 1 'standard output: ' sh -c 'uroce top -d0.1 >/dev/full'
-check "no picture" 2 "'0' does not fit" uroce top -n 0
-check "pcap with a bad number" 2 "'3' is no snap length" uroce pcap -w x.pcapng -s 3 1
-check "pcap with another bad number" 2 "'0' is no size of a file" uroce pcap -w x.pcapng -C 0 1
+check "no picture" 2 "'0' is out of range" uroce top -n 0
+check "pcap with a bad number" 2 "'3' is not a snap length" uroce pcap -w x.pcapng -s 3 1
+check "pcap with another bad number" 2 "'0' is not a size of a file" uroce pcap -w x.pcapng -C 0 1
 check "pcap of a process without devices" 1 'has made no connection' uroce pcap -w x.pcapng $$
-check "pcap with a bad address" 2 'is no IP address' uroce pcap -w x.pcapng -a nowhere 1
+check "pcap with a bad address" 2 'is not an IP address' uroce pcap -w x.pcapng -a nowhere 1
 check "run with a snap length that is too short" 2 'at least 110' uroce run -p x.pcapng -S 20 true
 check "run without a program" 2 'which program' uroce run
 check "run of a program that is not there" 127 'nothere: is not in PATH' uroce run nothere
@@ -172,9 +172,9 @@ fi
 
 check "trace without a file" 2 'no file named' uroce trace
 check "trace of a file that is not there" 1 'nothere: No such file' uroce trace nothere
-check "trace of what is no trace" 1 'is no trace' uroce trace ./script
+check "trace of what is no trace" 1 'is not a trace' uroce trace ./script
 check "trace with a number that is none" 2 "'ten' is not a number" uroce trace --limit ten script
-check "trace of an operation that is none" 2 "'FOO' is no operation; these are:.* READ " uroce trace -o FOO script
+check "trace of an operation that is none" 2 "'FOO' is not an operation; these are:.* READ " uroce trace -o FOO script
 check "trace with a negative number" 2 "'-1' is not a number" uroce trace --limit -1 script
 
 UROCE_TRACE=$work/single uroce run qp_single_host >out 2>&1 || { sed 's/^/# /' out; }
@@ -195,7 +195,7 @@ print(json.dumps({\"operations\": len({row[\"operation\"] for row in all[\"summa
 check "... of one operation only" 1 '^READ' sh -c 'uroce trace -o READ -l 0 single | grep "^[A-Z_]* of" |
 	grep -v "^READ" || { echo READ; exit 1; }'
 check "... limited" 0 'last 1 of ' uroce trace --limit 1 single
-check "... of a queue pair that is not there" 0 'No such request' uroce trace --qpn 0xabcdef single
+check "... of a queue pair that is not there" 0 'None of the' uroce trace --qpn 0xabcdef single
 
 check "a trace that cannot be written is complained of, and the program runs" 0 'no trace: UROCE_TRACE=/nowhere/x' \
 	env UROCE_TRACE=/nowhere/x uroce run ibv_devinfo
@@ -207,9 +207,9 @@ check "... once, by a program and its children" 0 '^1$' sh -c 'UROCE_LOCL=off ur
 check "... and not in a program that asks for no devices" 1 '^0$' sh -c 'UROCE_LOCL=off uroce run true 2>&1 | grep -c LOCL'
 check "an interface that is not there is named, and those that are" 255 "'nosuch' gives no device: .*; usable interfaces: lo" \
 	env UROCE_DEVICES=nosuch uroce run ibv_devinfo
-check "demo of a directory that is not there" 1 '/nowhere is no directory .*: No such file' uroce demo -k -d /nowhere
-check "demo of what is none" 2 "'fault'? It takes one argument: faults, check" uroce demo fault
-check "demo of two" 2 "'check'? It takes one argument" uroce demo faults check
+check "demo of a directory that is not there" 1 '/nowhere is not a directory .*: No such file' uroce demo -k -d /nowhere
+check "demo of what is none" 2 "'fault' is unknown: use faults, check" uroce demo fault
+check "demo of two" 2 "'check' is unknown" uroce demo faults check
 check "the program with mistakes, alone, says how to run it" 1 'no verbs here: uroce run uroce demo mistakes' uroce demo mistakes
 check "demo that makes no trace keeps none" 127 '^No trace was made' uroce demo -k -d "$work"
 check "demo without its programs says what to install" 127 'install ibverbs-utils' uroce demo -d "$work"

@@ -28,7 +28,7 @@ must_show '^READ of 4096 bytes'
 must_show '^FETCH_ADD of 8 bytes'
 must_show '^ .*|-* SEND ONLY -*>| after [0-9.]* us$'
 must_show 'receive matched'
-must_show 'executed from here'
+must_show "done in the peer's memory"
 must_show 'WQE POSTED'
 must_show 'CQE POLLED'
 must_show 'post to poll'

@@ -51,9 +51,9 @@ check "one end under a seed" 0 '^seed 7$' one_end --hostile=7
 check "... which sets a variable" 0 '^seed 2$' one_end --hostile=2
 check "... under any" 0 '^seed [1-9]' one_end --hostile
 check "... behind other rules" 0 'in nth 9: drop$' uroce run -f 'in nth 9: drop' --hostile=7 printenv UROCE_FAULT
-check "... with a seed that is none" 2 "'many' is no number" uroce run --hostile=many true
+check "... with a seed that is none" 2 "'many' is not a number" uroce run --hostile=many true
 check "a program is named" 2 'which program' uroce hostile -n 3
-check "a number is one" 2 "'many' is no number" uroce hostile -n many true
+check "a number is one" 2 "'many' is not a number" uroce hostile -n many true
 if command -v ibv_rc_pingpong >/dev/null; then
 	check "a program that stands it" 0 '^6 of 6 seeds passed$' uroce hostile -n 6 sh pair.sh ibv_rc_pingpong -g 0 -n 300
 	check "one that takes UD for reliable" 1 'this alone does it:  out UD REQUEST chance 1/[0-9]*: drop' \

@@ -72,7 +72,7 @@ check "one of this device does" 0 'transport retry counter exceeded' await_both 
 
 check "link lists them" 0 '^mlx5_3  *up$' uroce link
 check "link of no device" 1 'there is no device mlx5_9' uroce link down mlx5_9
-check "link of no state" 2 'It is down or up' uroce link sideways mlx5_3
+check "link of no state" 2 'is neither down nor up' uroce link sideways mlx5_3
 start events uroce run stdbuf -oL ibv_asyncwatch -d mlx5_3
 await events 'event FD'
 check "link down" 0 '^$' saying_so uroce link down mlx5_3

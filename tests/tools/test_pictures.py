@@ -141,7 +141,7 @@ def test_refused_and_lost():
     check("a lost packet", "did not leave" in text and rows["lost"] >= 1 and rows["cross"] == rows["lost"], rows)
     pair("ib_send_lat", "-s1024", server_fault="in SEND nth 2: drop")
     told, rows = page("--limit", "0")
-    check("one that is lost on arrival", "taken by a fault" in told and rows["badrow"] >= 1, rows)
+    check("one that is lost on arrival", "dropped by a fault rule" in told and rows["badrow"] >= 1, rows)
 
 
 def test_one_sided():

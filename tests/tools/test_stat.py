@@ -124,7 +124,7 @@ def test_bytes_for_a_time():
           run("uroce", "stat", "--prometheus", str(client.pid)))
     check("they are, for a time", "bytes sent" in run("uroce", "stat", "-b0.3", str(client.pid)))
     until(client, lambda t: not t["counts_bytes"])
-    check("no time", "no number of seconds" in run("uroce", "stat", "-b", "soon", status=2))
+    check("no time", "not a number of seconds" in run("uroce", "stat", "-b", "soon", status=2))
     check("Prometheus wants what grows", "UROCE_COUNT" in run("uroce", "stat", "-p", "-b1", status=2))
     end(client, server)
 
@@ -225,7 +225,7 @@ def test_live_traces():
     tracer.send_signal(signal.SIGINT)
     out = tracer.communicate()[0]
     check("Ctrl-C ends it", tracer.returncode == 0 and "post to poll" in out, out)
-    check("no number", "is no process id" in run("uroce", "trace", "--live", "x", status=2))
+    check("no number", "is not a process id" in run("uroce", "trace", "--live", "x", status=2))
     end(client, server)
 
 
@@ -354,7 +354,7 @@ def test_rdma_on_ids():
 def test_refusals():
     check("no process", "no process of this user" in run("uroce", "stat", status=1))
     check("one without devices", "has made no connection" in run("uroce", "stat", str(os.getpid()), status=1))
-    check("a word", "is no process id" in run("uroce", "stat", "all", status=2))
+    check("a word", "is not a process id" in run("uroce", "stat", "all", status=2))
     server = start("rping", "-s", "-a", "127.0.0.1")
     until(server, lambda t: t["ids"])
     server.send_signal(signal.SIGSTOP)
@@ -377,7 +377,7 @@ def test_a_stopped_process_among_others():
         check("the other is there", re.search(r'"pid":\s*%d' % client.pid, said), said)
         check("it is named", re.search(r"process %d: it (is stopped|does not answer)" % server.pid, said), said)
     lines = run("uroce", "top", "-d0.2", "-n1").splitlines()
-    check("uroce top says so", "1 process, 1 QP; 1 silent; " in lines[0], lines)
+    check("uroce top says so", "1 process, 1 QP; 1 without an answer; " in lines[0], lines)
     check("rdma goes on", [e["pid"] for e in rdma("resource", "show", "qp")] == [client.pid])
     client.send_signal(signal.SIGSTOP)
     check("it has stopped, too", os.WIFSTOPPED(os.waitpid(client.pid, os.WUNTRACED)[1]))

@@ -352,8 +352,7 @@ static void drain_member(struct collector *c, struct member *m)
 	}
 	m->dropped = atomic_load_explicit(&m->ring.ring->dropped, memory_order_relaxed);
 	if (m->ring.broken)
-		fprintf(stderr,
-			"uroce %s: process %u (%s) wrote what is no record: its packets from here on are missing\n",
+		fprintf(stderr, "uroce %s: process %u (%s) wrote an invalid record: its later packets are missing\n",
 			c->command, m->hello.pid, m->hello.program);
 }
 
@@ -571,7 +570,7 @@ static void tell_numbers(const struct collector *c)
 	fprintf(stderr, "uroce %s: %llu packets of %u process%s captured", c->command, (unsigned long long)c->packets,
 		c->joined, c->joined == 1 ? "" : "es");
 	if (c->dropped)
-		fprintf(stderr, ", %llu dropped: the file is slower than they are (try --snap 128)",
+		fprintf(stderr, ", %llu dropped: the file is written too slowly (try --snap 128)",
 			(unsigned long long)c->dropped);
 	fputc('\n', stderr);
 }

@@ -36,7 +36,7 @@ static int set_number(const struct command *command, struct collect_options *o, 
 	while (row->letter != letter)
 		row++;
 	if (!collect_number(optarg, row->least, &n))
-		return wrong_usage(command, "'%s' is no %s", optarg, row->what);
+		return wrong_usage(command, "'%s' is not a %s", optarg, row->what);
 	if (letter == 'q')
 		o->qpn = n;
 	else
@@ -75,7 +75,7 @@ static int pcap_options(const struct command *command, int argc, char **argv, st
 	if (!o->file)
 		return wrong_usage(command, "no file named: -w FILE, or -w - for standard output");
 	if (o->address && !collect_address(o->address, gid))
-		return wrong_usage(command, "'%s' is no IP address", o->address);
+		return wrong_usage(command, "'%s' is not an IP address", o->address);
 	if (o->files && !o->file_size)
 		return wrong_usage(command, "--files needs --file-size: how large each of them becomes");
 	return optind == argc ? wrong_usage(command, "which processes? (`uroce pcap -w FILE -- PROGRAM` begins with "
@@ -91,7 +91,7 @@ static int call_process(const struct command *command, const char *word, const c
 	int fd;
 
 	if (!collect_number(word, 1, &pid))
-		return wrong_usage(command, "'%s' is no process id", word);
+		return wrong_usage(command, "'%s' is not a process id", word);
 	fd = control_call((pid_t)pid, request, answer, sizeof(answer), NULL);
 	if (fd < 0)
 		return complain(command, "process %s: %s", word, answer);

@@ -36,7 +36,7 @@ static int set_exit(const struct command *command, const char *text)
 	unsigned long status = strtoul(text, &end, 10);
 
 	if (*end || end == text || status > 255)
-		return wrong_usage(command, "'%s' is no exit status: 0 to 255", text);
+		return wrong_usage(command, "'%s' is not an exit status: 0 to 255", text);
 	return setenv("UROCE_CHECK_EXIT", text, 1) ? EXIT_FAILURE : 0;
 }
 
@@ -87,7 +87,7 @@ int check_command(const struct command *command, int argc, char **argv)
 		return wrong_usage(command, "which program?");
 	if (config_string(CONFIG_THROUGH)) {
 		if (config_enum(CONFIG_CHECK_PAGES) || strstr(all, "races"))
-			return wrong_usage(command, "--through: pages and races cannot be had of another adapter");
+			return wrong_usage(command, "--through: pages and races cannot be checked of another adapter");
 		library_go_through();
 	}
 	if (setenv("UROCE_CHECK", *all ? all : USUAL, 1))

@@ -172,7 +172,7 @@ static int demo_perform(const struct command *command)
 	status = scene_play(command, &pingpong);
 	if (status)
 		return status;
-	heading("3. ib_write_bw, unmodified from perftest: how fast memory is written from afar");
+	heading("3. ib_write_bw, unmodified from perftest: how fast a peer's memory is written");
 	status = scene_play(command, &bandwidth);
 	if (status)
 		return status;
@@ -218,7 +218,7 @@ static bool show_logs(const char *one, const char *two)
 	if (same && lines)
 		printf("  %d in all: each time the same.\n", lines);
 	else
-		printf("  %sThese should be the same.%s\n", style(RED), style(PLAIN));
+		printf("  %sThey should be the same.%s\n", style(RED), style(PLAIN));
 	return same && lines;
 }
 
@@ -399,12 +399,12 @@ int demo_command(const struct command *command, int argc, char **argv)
 	word = optind < argc ? argv[optind++] : "";
 	demo = find_demo(word);
 	if (optind < argc || !demo)
-		return wrong_usage(command, "'%s'? It takes one argument: faults, check, mistakes or mended",
+		return wrong_usage(command, "'%s' is unknown: use faults, check, mistakes, mended or no argument",
 				   demo ? argv[optind] : word);
 	if (demo->is_program)
 		return demo->run(command);
 	if (stage.programs && !is_directory(stage.programs))
-		return complain(command, "%s is no directory to take programs from: %s", stage.programs,
+		return complain(command, "%s is not a directory to take programs from: %s", stage.programs,
 				strerror(errno));
 	if (!library_path())
 		return complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);

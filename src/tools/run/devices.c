@@ -175,7 +175,7 @@ int devices_command(const struct command *command, int argc, char **argv)
 	int count;
 
 	if (argc > 1)
-		return wrong_usage(command, "'%s'? It takes no such argument", argv[1]);
+		return wrong_usage(command, "unexpected argument '%s'", argv[1]);
 	count = devices_view(&views, &why);
 	if (count < 0)
 		return complain(command, "%s", why);

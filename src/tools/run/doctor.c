@@ -122,7 +122,7 @@ static void check_system(void)
 		return;
 	}
 	doctor_say(WARN, "system", "%s %s, %s, only one processor for this process", u.sysname, u.release, u.machine);
-	advise("Programs that poll will share it with their peers: expect milliseconds, not microseconds.");
+	advise("Programs that poll share it with their peers: expect milliseconds, not microseconds.");
 }
 
 static void check_library(void)
@@ -259,8 +259,7 @@ static void check_link(void)
 		doctor_say(OK, "between hosts", "udp%s",
 			   allowed ? "; UROCE_LINK=packet, which is faster, is allowed here" : "");
 	} else if (allowed) {
-		doctor_say(OK, "between hosts",
-			   "packet: Ethernet frames of our own; by udp where there is no Ethernet");
+		doctor_say(OK, "between hosts", "packet: uroce's own Ethernet frames; udp where there is no Ethernet");
 	} else {
 		doctor_say(WARN, "between hosts", "udp, since UROCE_LINK=packet lacks CAP_NET_RAW");
 		advise("As root: setpriv --inh-caps +net_raw --ambient-caps +net_raw PROGRAM");
@@ -304,7 +303,7 @@ static void check_buffer(const char *what, int option, int force, const char *kn
 		doctor_say(OK, what, "%d KiB", size >> 10);
 		return;
 	}
-	doctor_say(WARN, what, "%d KiB, where %d KiB would be used", size >> 10, BUFFER_WANTED >> 10);
+	doctor_say(WARN, what, "%d KiB; uroce uses up to %d KiB", size >> 10, BUFFER_WANTED >> 10);
 	advise("Large transfers are faster with: sysctl -w net.core.%s=%d, as root", knob, BUFFER_WANTED);
 }
 
@@ -382,7 +381,8 @@ static void check_surroundings(void)
 		doctor_say(OK, "container", "yes%s; other hosts must reach its UDP port 4791",
 			   seccomp ? ", with a seccomp filter" : "");
 	if (!access("/sys/module/rdma_rxe", F_OK))
-		doctor_say(OK, "kernel's rxe", "is loaded: its devices are there without `uroce run`, uroce's with it");
+		doctor_say(OK, "kernel's rxe",
+			   "is loaded: programs see its devices without `uroce run`, uroce's with it");
 }
 
 static void check_all(void)
@@ -445,7 +445,7 @@ int doctor_command(const struct command *command, int argc, char **argv)
 		findings = cJSON_CreateArray();
 	}
 	if (optind < argc)
-		return wrong_usage(command, "'%s'? It takes no such argument", argv[optind]);
+		return wrong_usage(command, "unexpected argument '%s'", argv[optind]);
 	check_all();
 	(findings ? conclude_json : conclude)();
 	return verdicts[FAIL] ? EXIT_FAILURE : EXIT_SUCCESS;

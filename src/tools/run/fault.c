@@ -40,7 +40,7 @@ static int fault_list(const struct command *command, pid_t pid)
 	close(connection);
 	in = given >= 0 ? fdopen(given, "r") : NULL;
 	if (!in)
-		return complain(command, "process %d gave no list: its version of uroce is another", (int)pid);
+		return complain(command, "process %d sent no list: it runs another version of uroce", (int)pid);
 	rewind(in);
 	print_rules(in);
 	fclose(in);
@@ -88,9 +88,9 @@ int fault_command(const struct command *command, int argc, char **argv)
 					   words[i].arguments ? "one rule, in quotes, or one number"
 							      : "nothing follows it");
 		if (i == 2 && !is_number(argv[3]))
-			return wrong_usage(command, "'%s' is no number of a rule", argv[3]);
+			return wrong_usage(command, "'%s' is not the number of a rule", argv[3]);
 		return i ? fault_change(command, (pid_t)atol(argv[1]), word, argc > 3 ? argv[3] : "")
 			 : fault_list(command, (pid_t)atol(argv[1]));
 	}
-	return wrong_usage(command, "'%s'? It is list, add, remove or clear", word);
+	return wrong_usage(command, "'%s' is unknown: use list, add, remove or clear", word);
 }

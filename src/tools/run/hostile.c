@@ -64,7 +64,7 @@ static int hostile_number(const struct command *command, const char *text, uint6
 	errno = 0;
 	*n = strtoull(text, &end, 10);
 	if (errno || end == text || *end || *text == '-' || *n < least || *n > UINT32_MAX)
-		return wrong_usage(command, "'%s' is no number from %" PRIu64 " to 4294967295", text, least);
+		return wrong_usage(command, "'%s' is not a number from %" PRIu64 " to 4294967295", text, least);
 	return 0;
 }
 
@@ -332,7 +332,7 @@ static void print_blame(const struct command *command, const struct hostile_opti
 		found |= !passed;
 	}
 	if (!found)
-		printf("  none of its rules does it alone: uroce hostile -p -s %" PRIu64 " shows them\n", seed);
+		printf("  none of its rules makes it fail alone: uroce hostile -p -s %" PRIu64 " shows them\n", seed);
 }
 
 static void print_again(const struct hostile_options *o, uint64_t seed)

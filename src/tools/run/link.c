@@ -30,7 +30,7 @@ static int set(const struct command *command, const char *device, bool up)
 		return complain(command, "there is no device %s: `uroce link` lists them, UROCE_DEVICES names them",
 				device);
 	if (error)
-		return complain(command, "the state of %s cannot be kept: %s", device, strerror(-error));
+		return complain(command, "the state of %s cannot be saved: %s", device, strerror(-error));
 	return EXIT_SUCCESS;
 }
 
@@ -43,7 +43,7 @@ int link_command(const struct command *command, int argc, char **argv)
 	if (argc == 1)
 		return show(command);
 	if (!up && strcmp(argv[1], "down") != 0)
-		return wrong_usage(command, "'%s'? It is down or up", argv[1]);
+		return wrong_usage(command, "'%s' is neither down nor up", argv[1]);
 	if (argc == 2)
 		return wrong_usage(command, "which device?");
 	why = library_open();

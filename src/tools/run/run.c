@@ -98,7 +98,7 @@ static int run_options(const struct command *command, int argc, char **argv, str
 		else if (c == 'p')
 			o->pcap.file = optarg;
 		else if (c == 'S' && !collect_number(optarg, SNAP_LEAST, &o->pcap.snap))
-			return wrong_usage(command, "'%s' is no snap length: at least %u bytes", optarg, SNAP_LEAST);
+			return wrong_usage(command, "'%s' is not a snap length: at least %u bytes", optarg, SNAP_LEAST);
 		else if (!strchr("SfsletH", c))
 			return show_usage(command);
 		else if (c != 'S' && !set_variable(command, c, optarg))

@@ -108,7 +108,7 @@ static bool has_mappings(char *why, size_t room)
 	else if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur != RLIM_INFINITY)
 		snprintf(why, room, "the size of files is limited (ulimit -f)");
 	else if (access("/proc/self/pagemap", R_OK) || access("/proc/self/maps", R_OK))
-		snprintf(why, room, "/proc/self does not tell of memory: %s", strerror(errno));
+		snprintf(why, room, "/proc/self/maps or pagemap cannot be read: %s", strerror(errno));
 	return !*why;
 }
 
@@ -169,7 +169,7 @@ static bool has_process_vm(char *why, size_t room)
 		say_unshared(why, room, unshared);
 	else if (err && scope)
 		snprintf(why, room, "kernel.yama.ptrace_scope is %d%s", scope,
-			 scope == 1 ? " (UROCE_PTRACER=any lets programs of this user in)" : "");
+			 scope == 1 ? " (UROCE_PTRACER=any allows programs of this user)" : "");
 	else if (err)
 		snprintf(why, room, "process_vm_readv: %s", strerror(err));
 	return !*why;

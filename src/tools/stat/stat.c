@@ -233,7 +233,7 @@ static int stat_seconds(const struct command *command, const char *text, double 
 
 	*seconds = strtod(text, &end);
 	if (end == text || *end || !(*seconds >= 0.1 && *seconds <= 3600))
-		return wrong_usage(command, "'%s' is no number of seconds, from 0.1 to 3600", text);
+		return wrong_usage(command, "'%s' is not a number of seconds from 0.1 to 3600", text);
 	return 0;
 }
 
@@ -282,8 +282,7 @@ int stat_command(const struct command *command, int argc, char **argv)
 			form = c == 'a' ? FORM_ALL : c == 'j' ? FORM_JSON : FORM_PROMETHEUS;
 	}
 	if (seconds > 0 && form == FORM_PROMETHEUS)
-		return wrong_usage(command,
-				   "Prometheus wants numbers that grow: run the programs with UROCE_COUNT=bytes");
+		return wrong_usage(command, "Prometheus needs counters: run the programs with UROCE_COUNT=bytes");
 	status = stats_gather(command, argc - optind, argv + optind, &s);
 	if (!status && seconds > 0)
 		status = stat_count(command, argc - optind, argv + optind, seconds, &s);

@@ -95,7 +95,7 @@ static int stats_named(const struct command *command, const char *pid, struct st
 	errno = 0;
 	n = strtol(pid, &end, 10);
 	if (errno || *end || end == pid || n <= 0 || n > INT32_MAX)
-		return wrong_usage(command, "'%s' is no process id", pid);
+		return wrong_usage(command, "'%s' is not a process id", pid);
 	for (size_t i = 0; i < s->count; i++)
 		if (s->process[i].head.pid == (uint32_t)n)
 			return 0; /* it was named before */
@@ -108,9 +108,10 @@ static int stats_named(const struct command *command, const char *pid, struct st
 		close(given);
 	if (err)
 		return complain(command, "process %ld: %s", n,
-				err == -EPROTO ? "its uroce is of another version, and its answer of another form: use "
-						 "the `uroce` command of that version"
-					       : strerror(-err));
+				err == -EPROTO
+					? "it runs another version of uroce, whose answer this one cannot read: use "
+					  "the `uroce` command of that version"
+					: strerror(-err));
 	s->process[s->count - 1].head.pid = (uint32_t)n;
 	return 0;
 }

@@ -243,7 +243,7 @@ static void draw_head(const struct top *t, bool wide)
 	printf("%suroce top%s: %zu process%s, %zu QP%s; ", style(BOLD), style(PLAIN), t->now.count,
 	       t->now.count == 1 ? "" : "es", t->lines, t->lines == 1 ? "" : "s");
 	if (t->now.silent_count)
-		printf("%zu silent; ", t->now.silent_count);
+		printf("%zu without an answer; ", t->now.silent_count);
 	printf("UDP out %s/s %sB/s, in %s/s %sB/s", top_rate(s->tx_packets), top_rate(s->tx_bytes),
 	       top_rate(s->rx_packets), top_rate(s->rx_bytes));
 	end_line(t);
@@ -460,9 +460,9 @@ int top_command(const struct command *command, int argc, char **argv)
 		else
 			t.key = *optarg;
 		if (*end || !(seconds >= 0.1 && seconds <= 3600) || times < 0 || !find_key(t.key))
-			return wrong_usage(command,
-					   "'%s' does not fit: -d 0.1 to 3600 s, -n 1 or more, -s b, s, r, o, e or p",
-					   optarg);
+			return wrong_usage(
+				command, "'%s' is out of range: -d 0.1 to 3600 s, -n 1 or more, -s b, s, r, o, e or p",
+				optarg);
 	}
 	status = top_run(command, &t, seconds, times, argc - optind, argv + optind);
 	stats_free(&t.before);

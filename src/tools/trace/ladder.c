@@ -183,7 +183,7 @@ static void onesided_rung(const struct ladder *l, const struct record *e)
 
 	snprintf(where, sizeof(where), "%u bytes at 0x%" PRIx64, (unsigned)e->arg[4], e->arg[3]);
 	l->print(l, &(struct rung){e, .is_arrow = true, .direct = true, .what = "no packet: in the peer's memory",
-				   .said = {{.text = "done by this end"}, {.small = where}}});
+				   .said = {{.text = "done by the requester"}, {.small = where}}});
 }
 
 /* What happens at one end. */
@@ -492,7 +492,7 @@ static void html_sources(const struct joined *j, FILE *to)
 static void html_summary(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
 {
 	fputs("<h2>Times, in µs</h2><div "
-	      "class=scroll><table><tr><th>operation<th>step<th>count<th>median<th>p99<th>most</tr>\n",
+	      "class=scroll><table><tr><th>operation<th>step<th>count<th>median<th>p99<th>max</tr>\n",
 	      to);
 	for (uint32_t opcode = 0; opcode < 16; opcode++)
 		for (unsigned i = 0; i < span_count; i++) {

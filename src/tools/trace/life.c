@@ -148,6 +148,11 @@ static bool is_acknowledgement(uint64_t opcode)
 	return OPERATION(opcode) == OP_ACKNOWLEDGE;
 }
 
+static bool is_nak(uint64_t syndrome)
+{
+	return (syndrome & SYNDROME_KIND) != SYNDROME_ACK;
+}
+
 static const char *packet_text(const struct request *q, uint64_t number, uint64_t opcode)
 {
 	static char text[160];
@@ -184,7 +189,7 @@ static void print_match(struct line *line, const struct request *q, const struct
 
 static void print_onesided(struct line *line, const struct record *e)
 {
-	print_line(line, e, "executed from here", "%u bytes at 0x%" PRIx64 " of the peer's memory: no packet",
+	print_line(line, e, "done in the peer's memory", "%u bytes at 0x%" PRIx64 ", without a packet",
 		   (unsigned)e->arg[4], e->arg[3]);
 }
 
@@ -215,13 +220,12 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 		print_line(line, e, "packet built", "%s, %u bytes", packet_text(q, a[2], a[3]), (unsigned)a[4]);
 		return;
 	case TRACE_send:
-		print_line(line, e, is_acknowledgement(a[2]) ? "acknowledgement sent" : "packet sent",
-			   a[5] ? "%s, by the ring in shared memory" : "%s, %u bytes of UDP",
+		print_line(line, e, "packet sent", a[5] ? "%s, by the ring in shared memory" : "%s, %u bytes of UDP",
 			   packet_text(q, a[1], a[2]), (unsigned)a[4]);
 		return;
 	case TRACE_receive:
-		print_line(line, e, is_acknowledgement(a[2]) ? "acknowledgement received" : "packet received",
-			   a[5] ? "%s, by the ring" : "%s, ICRC good", packet_text(q, a[1], a[2]));
+		print_line(line, e, "packet received", a[5] ? "%s, by the ring" : "%s, ICRC good",
+			   packet_text(q, a[1], a[2]));
 		return;
 	case TRACE_drop:
 		print_line(line, e, "packet not used", "%s: %s", packet_text(q, a[1], a[2]), drop_name(a[3]));
@@ -237,11 +241,12 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 		print_onesided(line, e);
 		return;
 	case TRACE_acknowledge:
-		print_line(line, e, "answer built", "%s of PSN 0x%06x, MSN %u", syndrome_name(a[3]), (unsigned)a[2],
-			   (unsigned)a[4]);
+		print_line(line, e, is_nak(a[3]) ? "NAK built" : "ACK built", "%s of PSN 0x%06x, MSN %u",
+			   syndrome_name(a[3]), (unsigned)a[2], (unsigned)a[4]);
 		return;
 	case TRACE_acknowledged:
-		print_line(line, e, "answer understood", "%s of PSN 0x%06x", syndrome_name(a[2]), (unsigned)a[1]);
+		print_line(line, e, is_nak(a[2]) ? "NAK received" : "ACK received", "%s of PSN 0x%06x",
+			   syndrome_name(a[2]), (unsigned)a[1]);
 		return;
 	case TRACE_retry:
 		print_line(line, e, "sent again", "from PSN 0x%06x: %s; retries left: %u", (unsigned)a[2],

@@ -129,8 +129,8 @@ static cJSON *summary_json(const struct joined *j, const uint32_t *which, uint32
 			life_json_number(o, "count", s.count);
 			life_json_number(o, "median_ns", (double)s.median);
 			life_json_number(o, "p99_ns", (double)s.p99);
-			life_json_number(o, "least_ns", (double)s.min);
-			life_json_number(o, "most_ns", (double)s.max);
+			life_json_number(o, "min_ns", (double)s.min);
+			life_json_number(o, "max_ns", (double)s.max);
 			cJSON_AddItemToArray(all, o);
 		}
 	return all;

@@ -90,14 +90,14 @@ static const char *open_image(struct image *image, const char *name)
 		return cannot(name, strerror(errno));
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(struct trace_header)) {
 		close(fd);
-		return cannot(name, "is no trace (UROCE_TRACE=FILE and `uroce run -t FILE` make them)");
+		return cannot(name, "is not a trace (UROCE_TRACE=FILE and `uroce run -t FILE` make them)");
 	}
 	image->fd = fd;
 	image->bytes = (size_t)st.st_size;
 	trace_file_read(fd, &image->header, sizeof(image->header), 0);
 	if (!header_is_sound(&image->header, image->bytes)) {
 		close(fd);
-		return cannot(name, "is no trace, or of a version that this uroce cannot read");
+		return cannot(name, "is not a trace, or is of a version that this uroce cannot read");
 	}
 	learn_names(image);
 	return NULL;

@@ -12,15 +12,15 @@ const struct span spans[] = {
 	{"waits for the requester", POSTED, PICKED_UP},
 	{"packets are built", PICKED_UP, BUILT},
 	{"handed to the link", BUILT, SENT},
-	{"on the way", SENT, ARRIVED},
-	{"executed at the peer", ARRIVED, EXECUTED},
-	{"answer is built", EXECUTED, ANSWERED},
-	{"answer handed to the link", ANSWERED, ANSWER_SENT},
-	{"answer on the way", ANSWER_SENT, ANSWER_ARRIVED},
+	{"in transit", SENT, ARRIVED},
+	{"done at the peer", ARRIVED, EXECUTED},
+	{"response is built", EXECUTED, ANSWERED},
+	{"response handed to the link", ANSWERED, ANSWER_SENT},
+	{"response in transit", ANSWER_SENT, ANSWER_ARRIVED},
 	{"completion written", ANSWER_ARRIVED, COMPLETED},
 	{"completion polled", COMPLETED, POLLED},
 	{"post to poll", POSTED, POLLED},
-	{"post to execution at the peer", POSTED, EXECUTED},
+	{"post to done at the peer", POSTED, EXECUTED},
 	{"peer: receive completed", EXECUTED, RECEIVE_COMPLETED},
 	{"peer: receive polled", RECEIVE_COMPLETED, RECEIVE_POLLED},
 	{"post to receive polled", POSTED, RECEIVE_POLLED},
@@ -77,7 +77,7 @@ void print_summary(const struct joined *j, const uint32_t *which, uint32_t count
 		if (!n)
 			continue;
 		fprintf(to, "%s%-30s%s %9s %10s %10s %10s\n", style(BOLD), operation_name(opcode), style(PLAIN),
-			"count", "median, us", "p99, us", "most, us");
+			"count", "median, us", "p99, us", "max, us");
 		for (unsigned i = 0; i < span_count; i++) {
 			struct spread s = measure(j, which, count, opcode, &spans[i]);
 

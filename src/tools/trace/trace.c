@@ -61,7 +61,7 @@ static int wrong_operation(const struct command *command, const char *name)
 
 	for (unsigned i = 0; (next = operation_next(&i));)
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s", next);
-	return wrong_usage(command, "'%s' is no operation; these are:%s", name, names);
+	return wrong_usage(command, "'%s' is not an operation; these are:%s", name, names);
 }
 
 /* 0, or the exit status. */
@@ -101,7 +101,7 @@ static int read_options(const struct command *command, int argc, char **argv, st
 		w->perfetto = c == 'P' ? optarg : w->perfetto;
 		w->live |= c == 'L' || c == 'S';
 		if (c == 'S' && !to_seconds(optarg, &w->seconds))
-			return wrong_usage(command, "'%s' is no number of seconds, from 0.1 to 86400", optarg);
+			return wrong_usage(command, "'%s' is not a number of seconds from 0.1 to 86400", optarg);
 		if (c == 'o' && operation_find(optarg) < 0)
 			return wrong_operation(command, optarg);
 		if (c == 'o')
@@ -140,7 +140,7 @@ static void print_requests(const struct joined *j, const struct filter *f, bool 
 	if (!j->request_count)
 		printf("No work request was posted in this time.\n");
 	else if (!total)
-		printf("No such request among %u.\n", j->request_count);
+		printf("None of the %u requests matches.\n", j->request_count);
 	else if (count < total)
 		printf("%sShown: the last %u of %u; --limit 0 shows all.%s\n\n", style(DIM), count, total,
 		       style(PLAIN));
@@ -249,7 +249,7 @@ static int live_trace(const struct command *command, char **names, int count, do
 
 	for (; open < count && !status; open += !status) {
 		if (!to_number(names[open], &pid) || pid <= 0 || pid > INT_MAX) {
-			status = wrong_usage(command, "'%s' is no process id", names[open]);
+			status = wrong_usage(command, "'%s' is not a process id", names[open]);
 			break;
 		}
 		connection[open].fd = control_call((pid_t)pid, "trace", answer, sizeof(answer), &given);
@@ -257,7 +257,7 @@ static int live_trace(const struct command *command, char **names, int count, do
 		if (connection[open].fd < 0)
 			status = complain(command, "process %s: %s", names[open], answer);
 		else if (given < 0 || asprintf(&names[open], "/proc/self/fd/%d", given) < 0)
-			status = complain(command, "process %s: it gave no trace", names[open]);
+			status = complain(command, "process %s: it sent no trace", names[open]);
 	}
 	if (!status)
 		live_wait(connection, count, seconds);

@@ -133,8 +133,8 @@ static void say_retries(const struct waits *w, const struct pending_request *r)
 	static const char *const because[PENDING_REASONS] = {
 		"after a NAK for a packet that was missing",
 		"as responses were missing",
-		"as no answer came in time (the transport timer)",
-		"as a probe, since no answer came",
+		"as no ACK came in time (the transport timer)",
+		"as a probe, since no ACK came",
 		"as the peer had no receive for it (RNR NAK)",
 		"as it was lost: the peer had packets that were sent later"};
 	bool first = true;
@@ -161,7 +161,7 @@ static void say_tried(const struct waits *w, const struct pending_request *r, co
 		return;
 	}
 	if (!r->built)
-		say("The requester has begun with it %s, and has sent none of its %u packet%s. ", ago(w, r->picked_at),
+		say("The requester took it up %s, and has sent none of its %u packet%s. ", ago(w, r->picked_at),
 		    r->packets, plural(r->packets));
 	else if (r->packets == 1)
 		say("Its packet, PSN 0x%06x, was sent %u time%s, last %s. ", r->psn, r->built, plural(r->built),
@@ -180,14 +180,14 @@ static void say_heard(const struct waits *w, const struct pending_qp *q)
 	if (q->dest_qpn)
 		say(", queue pair 0x%06x, ", q->dest_qpn);
 	if (!q->answer_at && !q->heard_at) {
-		say("has not said anything since the queue pair is there. ");
+		say("has sent nothing since the queue pair was created. ");
 		return;
 	}
 	if (!q->answer_at) {
-		say("has not answered anything; a packet of it came %s. ", ago(w, q->heard_at));
+		say("has sent no ACK and no response; its last packet came %s. ", ago(w, q->heard_at));
 		return;
 	}
-	say("last said: %s for PSN 0x%06x",
+	say("last sent %s for PSN 0x%06x",
 	    q->answer_syndrome == NO_SYNDROME ? "data" : syndrome_name(q->answer_syndrome), q->answer_psn);
 	if (q->answers > 1)
 		say(", %u times", q->answers);
@@ -286,13 +286,13 @@ static void say_remedy(const struct pending_request *r, const struct pending_qp 
 	if (!r->picked_at && q && q->state != 3)
 		say("What to do: look at why the program does not move the queue pair to RTS.");
 	else if (!r->picked_at)
-		say("What to do: look at what stands before it in the queue, and at the peer's flow control.");
+		say("What to do: look at the requests before it in the queue, and at the peer's flow control.");
 	else if (answered && (q->answer_syndrome & SYNDROME_KIND) == SYNDROME_RNR)
 		say("So the peer program has to post a receive; it has none.");
 	else if (r->retries[REASON_TIMER] || (r->retries[REASON_PROBE] && q && q->answer_at < r->retried_at))
 		say("So the peer does not answer: its program has ended, is stopped or lost the queue pair, or packets "
-		    "do not "
-		    "get there or back (uroce doctor; ping).");
+		    "are "
+		    "lost on the way there or back (uroce doctor; ping).");
 	else if (r->retries[REASON_RNR])
 		say("So the peer program is late in posting receives.");
 	else if (q && !answered)
@@ -315,7 +315,7 @@ static void explain_request(const struct waits *w, const struct pending_request 
 /* Without requests of its own. */
 static void explain_idle(const struct waits *w, const struct pending_qp *q)
 {
-	say("Queue pair 0x%06x, in %s, has no request open. ", q->qpn, qp_state_name(q->state));
+	say("Queue pair 0x%06x, in %s, has no outstanding request. ", q->qpn, qp_state_name(q->state));
 	if (q->failed_status)
 		say("Its request %u failed %s: %s. ", q->failed_wqe, ago(w, q->failed_at),
 		    status_name(q->failed_status));
@@ -359,6 +359,7 @@ void waits_explain(const struct waits *w, const struct waits *all, size_t count)
 	if (!w->qps)
 		printf("It has no queue pair that waits for anything.\n\n");
 	if (w->lost)
-		printf("%u more requests or queue pairs are not in the file: there were too many at a time.\n\n",
+		printf("%u more requests or queue pairs are not in the file: more were outstanding than it has room "
+		       "for.\n\n",
 		       w->lost);
 }

@@ -75,6 +75,26 @@ def distribution():
     return found if name and found else None
 
 
+def interposed():
+    """What docs/interposed.md says and the libraries do not, and the reverse: its section "## LIBRARY" names in blocks each
+    symbol of that library, except ibv_* and rdma_* of the first, which are in the lists beside this file."""
+    wrong = set()
+    with open(os.path.join(HERE, "../../docs/interposed.md")) as f:
+        sections = re.split("^## ", f.read(), flags=re.M)[1:]
+    for name, *text in (section.splitlines() for section in sections):
+        if not name.endswith((".so", ".so.1")):
+            continue
+        library = os.path.join(os.environ["UROCE_BUILD"], name)
+        if not os.path.exists(library):
+            continue  # built without it
+        has = {re.sub("@.*", "", symbol) for symbol in exported(library)}
+        has = {s for s in has if not re.match(r"(IBVERBS|RDMACM)_|__odr_asan|__start_|__stop_", s)}
+        if name == "liburoce.so.1":
+            has = {s for s in has if not re.match("_?ibv_|rdma_", s)}
+        wrong |= {f"{name}: {symbol}" for symbol in has ^ {word for line in text if line.startswith("    ") for word in line.split()}}
+    return wrong
+
+
 def output(*command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
     return done.returncode, done.stdout
@@ -123,6 +143,7 @@ def main():
     if not any(re.match("__(asan|tsan|ubsan)_", symbol) for symbol in undefined(library)):
         checks.append(("no call is a cancellation point that shall be none: base/uncancelled.c lacks nothing",
                        undefined(library) & CANCELLATION_POINTS - PUT_OFF))
+    checks.append(("docs/interposed.md names what is interposed", interposed()))
     if has_types(library):
         checks.append(("the types of its functions are those of liburoce_44.abi", types_changed(library)))
     theirs = distribution()

@@ -312,7 +312,7 @@ static void serve_control(struct helper *h, int fd)
 		control_serve(&h->control, fd);
 		return;
 	}
-	while ((fd = control_accept(&h->control)) != -EAGAIN)
+	while ((fd = control_accept(&h->control)) != -EAGAIN && fd != -EBUSY)
 		if (fd >= 0)
 			helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, fd, EPOLLIN);
 }

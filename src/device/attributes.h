@@ -6,8 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/lock.h"
-
-struct device;
+#include "device/device.h"
 
 /* Fills what ibv_query_port() returns, except fields that rdma-core 44 does not have. */
 void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/calls.h"
+#include "cm/comm_id.h"
+#include "cm/connection.h"
 #include "cm/machine.h"
 #include "require.h"
 

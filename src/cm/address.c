@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Socket addresses and GIDs. */
+#include "cm/address.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <rdma/rdma_cma.h>
 
-#include "cm/id.h"
 #include "base/address.h"
 #include "link/netif.h"
+#include "device/front.h"
 
 bool address_to_gid(const struct sockaddr *a, union ibv_gid *gid)
 {

@@ -3,10 +3,12 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <rdma/rdma_cma.h>
+#include <errno.h>
 
 #include "base/msan.h"
-#include "cm/id.h"
 #include "fault/inject.h"
+#include "device/front.h"
 
 static const struct {
 	int rai, ai;

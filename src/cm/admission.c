@@ -2,9 +2,13 @@
 /* Which connections a peer may start: how many are half-open, in all and of one address, which address has proven that
  * it receives what is sent to it, and how much is sent to one that has not. sources.h has the numbers of each address.
  */
+#include "cm/admission.h"
+
 #include <string.h>
 
-#include "cm/internal.h"
+#include "cm/comm_id.h"
+#include "cm/sources.h"
+#include "cm/state.h"
 
 static void age_count(struct connection *c, int by)
 {
@@ -73,10 +77,14 @@ void machine_take_proof(struct machine *m, const struct cm_address *a, const str
 		sources_prove(&m->sources, &a->remote, now);
 }
 
-static void machine_make_room(struct machine *m, enum cm_age age, uint32_t most, uint64_t now)
+struct connection *admission_surplus(struct machine *m)
 {
-	if (m->aging[age].count >= most)
-		connection_evict(container_of(m->aging[age].oldest.next, struct connection, aging), now);
+	static const uint32_t most[CM_AGES] = {UINT32_MAX, CM_HALF_OPEN_MAX, CM_ANSWERED_MAX};
+
+	for (uint32_t age = 0; age < CM_AGES; age++)
+		if (m->aging[age].count >= most[age])
+			return container_of(m->aging[age].oldest.next, struct connection, aging);
+	return NULL;
 }
 
 bool machine_admit(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
@@ -85,9 +93,5 @@ bool machine_admit(struct machine *m, const struct cm_address *a, const struct c
 		machine_ask_for_proof(m, a, mad, now);
 		return false;
 	}
-	if (*sources_half_open(&m->sources, &a->remote) >= CM_SOURCE_MAX)
-		return false;
-	machine_make_room(m, CM_AGE_HALF_OPEN, CM_HALF_OPEN_MAX, now);
-	machine_make_room(m, CM_AGE_ANSWERED, CM_ANSWERED_MAX, now);
-	return true;
+	return *sources_half_open(&m->sources, &a->remote) < CM_SOURCE_MAX;
 }

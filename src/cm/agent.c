@@ -5,20 +5,23 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/high_fd.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/high_fd.h"
 #include "check/cm.h"
-#include "fault/inject.h"
+#include "cm/cm.h"
+#include "cm/comm_id.h"
 #include "cm/device.h"
 #include "cm/guardian.h"
-#include "cm/probe.h"
 #include "cm/liveness.h"
+#include "cm/machine.h"
+#include "cm/probe.h"
+#include "cm/state.h"
+#include "fault/inject.h"
 #include "host/slot.h"
 #include "loop/helper.h"
 #include "port/gsi.h"
@@ -28,8 +31,7 @@
 #define SLACK \
 	(5 * MSEC) /* the maximum delay of a deadline, so that one timer call ends the TIMEWAIT of many connections */
 
-struct machine cm;
-
+static const struct agent_ops *agent_ops; /* set once, before the first connection */
 static struct lock start_lock; /* held while the agent starts and addresses are attached; taken before cm.lock */
 static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lock);
 static int timer = -1;
@@ -40,31 +42,6 @@ static struct attached {
 	char device[IBV_SYSFS_NAME_MAX]; /* its name; "": no device has the address any more */
 } attached[ADDRESSES];
 static uint32_t attached_count;
-
-uint64_t agent_now(void)
-{
-	return clock_now();
-}
-
-/* Random numbers, fetched in blocks. */
-static struct lock random_lock; /* a leaf lock */
-static uint32_t random_numbers[64] GUARDED_BY(random_lock);
-static size_t random_left GUARDED_BY(random_lock);
-
-uint32_t agent_random(void)
-{
-	uint32_t n;
-
-	lock_take(&random_lock);
-	if (!random_left) {
-		while (getrandom(random_numbers, sizeof(random_numbers), 0) < 0 && errno == EINTR)
-			;
-		random_left = ARRAY_SIZE(random_numbers);
-	}
-	n = random_numbers[--random_left];
-	lock_drop(&random_lock);
-	return n;
-}
 
 /* ---- messages ---- */
 
@@ -187,7 +164,7 @@ static void agent_receive(const struct gsi_mad *mad)
 
 	lock_take(&cm.lock);
 	for (uint32_t n = hooks_any() ? agent_inject(&address, mad->bytes, RULE_IN) : 1; n && cm.ops; n--)
-		machine_receive(&cm, mad->bytes, &address, agent_now());
+		machine_receive(&cm, mad->bytes, &address, cm_now());
 	lock_drop(&cm.lock);
 }
 
@@ -211,7 +188,7 @@ void agent_deadline(struct machine *m, uint64_t when)
 static void absent(uint32_t id, int err)
 {
 	lock_assert_held(&cm.lock);
-	machine_absent(&cm, id, err, agent_now());
+	machine_absent(&cm, id, err, cm_now());
 }
 
 void agent_look_at(uint64_t when)
@@ -228,11 +205,11 @@ static void time_has_come(void *arg)
 	if (read(timer, &expirations, sizeof(expirations)) > 0)
 		timer_at = NEVER;
 	probe_collect(absent);
-	machine_expire(&cm, agent_now());
+	machine_expire(&cm, cm_now());
 	next = machine_deadline(&cm);
 	if (next != NEVER && next + SLACK < timer_at)
 		agent_set_timer(next + SLACK);
-	agent_look_at(resolve_look(agent_now()));
+	agent_look_at(agent_ops->look(cm_now()));
 	lock_drop(&cm.lock);
 }
 
@@ -250,25 +227,7 @@ static void agent_after_fork(void) RELEASE(start_lock)
 	lock_drop(&start_lock);
 }
 
-static void last_before_fork(void) ACQUIRE(cm.lock)
-{
-	lock_take(&cm.lock);
-}
-
-static void first_after_fork(void) RELEASE(cm.lock)
-{
-	lock_drop(&cm.lock);
-}
-
-static void first_in_child(void) RELEASE(cm.lock)
-{
-	random_lock = (struct lock){0};
-	lock_assert_unshared(&random_lock);
-	random_left = 0; /* the parent uses the fetched ones */
-	first_after_fork();
-}
-
-/* Drops the agent and the ids, which are the parent's. */
+/* The agent and the ids are the parent's. */
 static void agent_forget(void) REQUIRES(start_lock)
 {
 	lock_assert_unshared(&cm.lock);
@@ -279,8 +238,7 @@ static void agent_forget(void) REQUIRES(start_lock)
 	timer_at = NEVER;
 	attached_count = 0;
 	cm.ops = NULL;
-	ids_forget();
-	ports_forget();
+	agent_ops->forget();
 	devices_forget();
 	liveness_forget();
 	guardian_forget();
@@ -296,15 +254,14 @@ static void agent_in_child(void) RELEASE(start_lock)
 	lock_drop(&start_lock);
 }
 
-__attribute__((constructor)) static void agent_serve(void)
+void agent_serve(const struct agent_ops *above)
 {
 	static const struct gsi_ops ops = {.owner = owner, .receive = agent_receive};
 	static const struct fork_handlers outer = {agent_before_fork, agent_after_fork, agent_in_child};
-	static const struct fork_handlers inner = {last_before_fork, first_after_fork, first_in_child};
 
+	agent_ops = above;
 	gsi_serve(&ops);
 	fork_watch(FORK_CM_START, &outer);
-	fork_watch(FORK_CM, &inner);
 }
 
 static int agent_start(void) REQUIRES(start_lock)
@@ -319,7 +276,7 @@ static int agent_start(void) REQUIRES(start_lock)
 	if (timer < 0)
 		return -errno;
 	lock_take(&cm.lock);
-	err = machine_init(&cm, &agent_ops, slot, (uint64_t)agent_random() << 32 | agent_random());
+	err = machine_init(&cm, agent_ops->machine, slot, (uint64_t)cm_random() << 32 | cm_random());
 	lock_drop(&cm.lock);
 	if (!err)
 		err = loop_watch(timer, time_has_come, NULL);
@@ -389,7 +346,7 @@ __attribute__((destructor)) static void agent_part(void)
 {
 	lock_take(&cm.lock);
 	if (cm.ops) {
-		ids_release_all();
+		agent_ops->leave();
 		machine_farewell(&cm);
 	}
 	lock_drop(&cm.lock);

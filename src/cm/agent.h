@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The communication manager of this process: the protocol machine (machine.h) with its packets, timer and addresses. It
- * is created with the first rdma_cm_id that needs it, and lives as long as the process.
- *
- * `cm.lock` guards the machine and all state of this front that the application does not own: ids, event channels,
- * bound ports. Messages are delivered with rx ownership held (port/gsi.h), so a thread that holds `cm.lock` must not
- * open a device, attach an address or claim a service. */
-#ifndef UROCE_AGENT_H
-#define UROCE_AGENT_H
+/* The agent: the packets, the timer and the addresses of this process's protocol machine (cm.h). It is started by the
+ * first rdma_cm_id that needs it, and lives as long as the process. Any thread may call. */
+#ifndef UROCE_CM_AGENT_H
+#define UROCE_CM_AGENT_H
 
-#include "cm/machine.h"
-
-extern struct machine cm;
+#include "cm/cm.h"
 
 /* Makes CM messages possible from and to the address `local`. 0; -errno of loop_attach(); or -ENODEV: no device is
  * open. Blocks. */
@@ -19,30 +13,25 @@ int agent_attach(const union ibv_gid *local) EXCLUDES(cm.lock);
 struct cm_device;
 int agent_attach_of(const union ibv_gid *local, const struct cm_device *d) EXCLUDES(cm.lock);
 
-/* Calls guardian_start(). */
+/* Calls guardian_start(). Blocks. */
 void agent_guard(void) EXCLUDES(cm.lock);
 
-/* ns, the clock of all of uroce */
-uint64_t agent_now(void);
+/* What the agent asks of the files above it. */
+struct agent_ops {
+	const struct machine_ops *machine; /* handles the machine's events */
+	/* Checks what is due. ns: the time of the next call; NEVER: none. With cm.lock. */
+	uint64_t (*look)(uint64_t now);
+	void (*leave)(void);  /* at exit: releases all connections. With cm.lock */
+	void (*forget)(void); /* in a child after fork(): ids and ports, which are the parent's. With cm.lock */
+};
+/* Called once, before the first connection. */
+void agent_serve(const struct agent_ops *ops);
 
-/* 32 random bits that a peer cannot predict. */
-uint32_t agent_random(void);
-
-/* events.c: handles the machine's events. */
-extern const struct machine_ops agent_ops;
+/* machine_ops.send and machine_ops.deadline. With cm.lock. */
 void agent_send(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES]);
 void agent_deadline(struct machine *m, uint64_t when);
 
-/* resolve.c: checks the neighbor (ARP, ND) entries that are due. Returns the time of the next call; NEVER: none. */
-uint64_t resolve_look(uint64_t now) REQUIRES(cm.lock);
-/* Has resolve_look() called at `when` or earlier. */
+/* Has agent_ops.look() called at `when` (ns) or earlier. */
 void agent_look_at(uint64_t when) REQUIRES(cm.lock);
-
-/* At exit. */
-void ids_release_all(void) REQUIRES(cm.lock);
-/* In a child after fork(): drop the state, which is the parent's. */
-void ids_forget(void) REQUIRES(cm.lock);
-void ports_forget(void);
-void devices_forget(void);
 
 #endif

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ports and listeners. The processes of one user share a table of ports (port/gsi.h); this file decides what several
  * ids of this process may do with one port. */
+#include "cm/bind.h"
+
 #include <netinet/in.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/thread.h"
-#include "fault/inject.h"
+#include "cm/address.h"
+#include "cm/agent.h"
+#include "cm/cm.h"
+#include "cm/device.h"
 #include "cm/id.h"
-#include "link/netif.h"
+#include "fault/inject.h"
 #include "host/services.h"
+#include "link/netif.h"
 #include "port/gsi.h"
 
 #define EPHEMERAL_FIRST 32768
@@ -82,7 +88,7 @@ static uint64_t service_of(const struct id *id, uint16_t port)
 
 static uint16_t random_port(void)
 {
-	return EPHEMERAL_FIRST + agent_random() % (EPHEMERAL_LAST - EPHEMERAL_FIRST + 1);
+	return EPHEMERAL_FIRST + cm_random() % (EPHEMERAL_LAST - EPHEMERAL_FIRST + 1);
 }
 
 static int claim_some_port(struct id *id) REQUIRES(ports_lock)

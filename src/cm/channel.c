@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Event channels. A channel is a queue of events, and an eventfd that is readable while it is not empty. */
+#include "cm/channel.h"
+
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +10,17 @@
 
 #include "base/msan.h"
 #include "base/refused.h"
-#include "cm/id.h"
 #include "check/cm.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
 #include "check/start.h"
+#include "cm/calls.h"
+#include "cm/cm.h"
+#include "cm/id.h"
 #include "fault/inject.h"
-#include "device/faults.h"
-#include "device/front.h"
 #include "progress/wait.h"
+#include "device/front.h"
+#include "device/faults.h"
 
 #define RETIRED	    64u	 /* number of destroyed channels that are kept */
 #define TIME_TO_END 5000 /* ms: delay before EBADF on a destroyed channel */
@@ -278,7 +282,7 @@ static int wait_for_event(struct event_channel *ch, struct rdma_cm_event **event
 		struct event *e = channel_take(ch);
 		int err;
 
-		if (e && event_prepare(e)) {
+		if (e && (!e->prepare || e->prepare(e))) {
 			*event = &e->base;
 			return 0;
 		}
@@ -350,4 +354,13 @@ int id_complete(struct id *id)
 	if (!e->status)
 		return 0;
 	return fail_minus(e->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : abs(e->status));
+}
+
+void id_discard(struct id *id)
+{
+	list_remove(&id->all);
+	if (id->connection)
+		connection_release(id->connection, cm_now());
+	events_drop(id);
+	id_free(id);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Communication ids and transaction ids, which no stranger can predict. */
-#include "cm/internal.h"
+#include "cm/comm_id.h"
+
+#include "cm/state.h"
 
 #define HALF	 ((ID_BITS + 1) / 2)
 #define HALF_MAX ((1u << HALF) - 1)
@@ -69,4 +71,16 @@ NO_LOCK_ANALYSIS uint64_t machine_transaction(struct machine *m)
 	uint64_t input[2] = {++m->transactions, UINT64_MAX};
 
 	return siphash(&m->key, input, sizeof(input)) | 1; /* never 0 */
+}
+
+int machine_owner(const uint8_t bytes[CM_MAD_BYTES], uint64_t *service)
+{
+	struct cm_mad mad;
+
+	if (cm_mad_parse(&mad, bytes))
+		return -1;
+	*service = mad.service;
+	if (mad.message == CM_REQ || mad.message == CM_SIDR_REQ)
+		return 0;
+	return (mad.message == CM_SIDR_REP ? mad.local_id : mad.remote_id) >> ID_BITS;
 }

@@ -2,7 +2,16 @@
 /* rdma_connect(), rdma_accept(), rdma_reject(), rdma_disconnect(). */
 #include <string.h>
 
+#include "cm/address.h"
+#include "cm/agent.h"
+#include "cm/calls.h"
+#include "cm/channel.h"
+#include "cm/cm.h"
+#include "cm/connection.h"
+#include "cm/device.h"
 #include "cm/id.h"
+#include "cm/qp.h"
+#include "cm/state.h"
 #include "fault/inject.h"
 
 enum {
@@ -124,7 +133,7 @@ static int connect_begin(struct id *id, struct cm_mad *mad,
 	if (!err && !id->connection)
 		err = -ENOMEM;
 	if (!err)
-		err = ask(id->connection, mad, agent_now());
+		err = ask(id->connection, mad, cm_now());
 	if (!err)
 		id->state = ID_CONNECTING;
 	lock_drop(&cm.lock);
@@ -166,17 +175,6 @@ PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	return error ? fail_minus(error) : id_complete(id);
 }
 
-void id_guard(struct id *id)
-{
-	bool is_watched;
-
-	lock_take(&cm.lock);
-	is_watched = !id->connection || id->connection->is_watched;
-	lock_drop(&cm.lock);
-	if (!is_watched)
-		agent_guard();
-}
-
 PUBLIC int rdma_establish(struct rdma_cm_id *base)
 {
 	struct id *id = id_of(base);
@@ -185,7 +183,7 @@ PUBLIC int rdma_establish(struct rdma_cm_id *base)
 	id_guard(id);
 	lock_take(&cm.lock);
 	if (!base->qp && id->connection)
-		err = connection_ready(id->connection, &(struct cm_mad){0}, agent_now());
+		err = connection_ready(id->connection, &(struct cm_mad){0}, cm_now());
 	lock_drop(&cm.lock);
 	return err ? fail_minus(-err) : 0;
 }
@@ -199,7 +197,7 @@ static int connect_answer(struct id *id, struct cm_mad *mad,
 
 	lock_take(&cm.lock);
 	if (id->connection)
-		err = say(id->connection, mad, agent_now());
+		err = say(id->connection, mad, cm_now());
 	lock_drop(&cm.lock);
 	return -err;
 }
@@ -363,7 +361,7 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 	exists = id->connection; /* NULL if its device was removed meanwhile, or the process is exiting */
 	/* a connection that has ended already needs nothing */
 	if (exists)
-		ends = !connection_disconnect(id->connection, &(struct cm_mad){0}, agent_now());
+		ends = !connection_disconnect(id->connection, &(struct cm_mad){0}, cm_now());
 	lock_drop(&cm.lock);
 	if (!exists)
 		return fail_minus(EINVAL);

@@ -1,109 +1,86 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls of a connection's user, and the states that allow them. */
-#include <errno.h>
+#include "cm/connection.h"
 
-#include "cm/internal.h"
+#include <string.h>
 
-/* A peer that does not answer a DREQ may have ended normally: fewer retries than for a connection request. */
-#define DREQ_RETRIES 3
+#include "base/list.h"
+#include "base/pool.h"
+#include "base/timer.h"
+#include "cm/admission.h"
+#include "cm/comm_id.h"
+#include "cm/state.h"
+#include "cm/table.h"
+#include "wire/cm_mad.h"
 
-int connection_request(struct connection *c, struct cm_mad *req, uint64_t now)
+void connection_transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
 {
-	if (c->state != CM_IDLE)
-		return -EINVAL;
-	req->message = CM_REQ;
-	c->local_qpn = req->qpn;
-	c->timeout = cm_time(req->remote_timeout);
-	c->retries = req->max_retries;
-	connection_send(c, req);
-	connection_await(c, CM_REQ_SENT, now);
-	return 0;
+	if (credit_take(c))
+		c->machine->ops->send(c->machine, &c->address, bytes);
 }
 
-int connection_accept(struct connection *c, struct cm_mad *rep, uint64_t now)
+struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user)
 {
-	if (c->state != CM_REQ_RECEIVED)
-		return -EINVAL;
-	rep->message = CM_REP;
-	c->local_qpn = rep->qpn;
-	connection_send(c, rep);
-	connection_await(c, CM_REP_SENT, now);
-	return 0;
-}
+	uint32_t index;
+	uint8_t uses;
+	struct connection *c;
 
-int connection_reject(struct connection *c, struct cm_mad *rej, uint64_t now)
-{
-	if (c->state != CM_REQ_RECEIVED && c->state != CM_REP_RECEIVED)
-		return -EINVAL;
-	rej->message = CM_REJ;
-	rej->about = c->state == CM_REQ_RECEIVED ? CM_ABOUT_REQ : CM_ABOUT_REP;
-	connection_send(c, rej);
-	c->interval = 2 * CM_FIRST_RETRY;
-	c->give_up = now + c->timeout;
-	connection_enter(c, CM_REJ_SENT, c->delayed ? now + CM_FIRST_RETRY : c->give_up);
-	return 0;
-}
-
-int connection_ready(struct connection *c, struct cm_mad *rtu, uint64_t now)
-{
-	if (c->state != CM_REP_RECEIVED)
-		return -EINVAL;
-	rtu->message = CM_RTU;
-	connection_send(c, rtu);
-	connection_enter(c, CM_ESTABLISHED, NEVER);
-	return 0;
-}
-
-int connection_established(struct connection *c)
-{
-	if (c->state != CM_REP_SENT)
-		return -EINVAL;
-	connection_enter(c, CM_ESTABLISHED, NEVER);
-	c->is_proven = true;
-	connection_tell(c, CM_EVENT_ESTABLISHED, 0, NULL);
-	return 0;
-}
-
-int connection_disconnect(struct connection *c, struct cm_mad *dreq, uint64_t now)
-{
-	if (c->state == CM_DREQ_RECEIVED) {
-		dreq->message = CM_DREP;
-		connection_send(c, dreq);
-		connection_rest(c, now);
-		return 0;
+	if (timers_join(&m->timers))
+		return NULL;
+	c = pool_alloc(&m->connections, &index);
+	if (!c) {
+		timers_leave(&m->timers, &(struct timer){0});
+		return NULL;
 	}
-	if (c->state != CM_ESTABLISHED)
-		return -EINVAL;
-	c->transaction = machine_transaction(c->machine);
-	dreq->message = CM_DREQ;
-	dreq->qpn = c->remote_qpn;
-	c->retries = DREQ_RETRIES;
-	connection_send(c, dreq);
-	connection_await(c, CM_DREQ_SENT, now);
-	return 0;
+	uses = c->uses + 1;
+	*c = (struct connection){
+		.machine = m,
+		.index = index,
+		.id = comm_id_make(m, uses, index),
+		.uses = uses,
+		.state = CM_IDLE,
+		.user = user,
+		.address = *address,
+		.deadline = NEVER,
+		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
+		.retries = CM_RETRIES,
+		.is_proven = true, /* active side: the application named the peer */
+	};
+	c->transaction = machine_transaction(m);
+	list_init(&c->remote);
+	list_init(&c->qpn);
+	list_init(&c->aging);
+	m->alive++;
+	return c;
 }
 
-int connection_lookup(struct connection *c, struct cm_mad *sidr_req, uint64_t now)
+void connection_close(struct connection *c)
 {
-	if (c->state != CM_IDLE)
-		return -EINVAL;
-	sidr_req->message = CM_SIDR_REQ;
-	connection_send(c, sidr_req);
-	connection_await(c, CM_SIDR_REQ_SENT, now);
-	return 0;
+	struct machine *m = c->machine;
+
+	connection_forget(c);
+	age_set(c, CM_AGE_NONE);
+	timers_leave(&m->timers, &c->timer);
+	c->state = CM_FREE;
+	connection_last_words(c);
+	m->alive--;
+	pool_free(&m->connections, c->index);
 }
 
-int connection_answer(struct connection *c, struct cm_mad *sidr_rep, uint64_t now)
+void connection_until(struct connection *c, uint64_t when)
 {
-	if (c->state != CM_SIDR_REQ_RECEIVED)
-		return -EINVAL;
-	sidr_rep->message = CM_SIDR_REP;
-	connection_send(c, sidr_rep);
-	connection_enter(c, CM_SIDR_REP_SENT, now + c->timeout);
-	return 0;
+	struct machine *m = c->machine;
+
+	c->deadline = when;
+	if (when != NEVER && timer_set(&m->timers, &c->timer, when))
+		m->ops->deadline(m, when);
 }
 
-/* ---- the process ends ---- */
+static const uint8_t age_of_state[CM_STATES] = {
+	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_REP_SENT] = CM_AGE_HALF_OPEN,      [CM_REJ_SENT] = CM_AGE_ANSWERED,
+	[CM_SIDR_REQ_HELD] = CM_AGE_HALF_OPEN, [CM_SIDR_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
+	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
+};
 
 /* As connection_release() would have it: a peer that may be connected already takes a REJ for a time-out as the end.
  * 0: the peer need not be told. */
@@ -139,52 +116,64 @@ void connection_last_words(struct connection *c)
 	m->ops->last_words(c, mad.message ? bytes : NULL);
 }
 
-/* ---- the user releases a connection ---- */
-
-static void close_silently(struct connection *c, uint64_t now)
+void connection_enter(struct connection *c, enum connection_state state, uint64_t until)
 {
-	connection_idle(c);
+	c->state = state;
+	connection_last_words(c);
+	age_set(c, c->is_passive ? age_of_state[state] : CM_AGE_NONE);
+	connection_until(c, until);
 }
 
-static void connection_give_up(struct connection *c, uint64_t now)
+void connection_idle(struct connection *c)
 {
-	struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT};
-
-	connection_send(c, &rej);
-	connection_idle(c);
+	connection_forget(c);
+	connection_enter(c, CM_IDLE, NEVER);
+	if (!c->user)
+		connection_close(c);
 }
 
-static void connection_refuse(struct connection *c, uint64_t now)
+void connection_rest(struct connection *c, uint64_t now)
 {
-	connection_reject(c, &(struct cm_mad){.reason = CM_REASON_CONSUMER}, now);
+	connection_enter(c, CM_TIMEWAIT, now + cm_time(CM_ACK_TIMEOUT));
 }
 
-static void refuse_lookup(struct connection *c, uint64_t now)
+void connection_tell(struct connection *c, enum cm_event event, int status, const struct cm_mad *mad)
 {
-	connection_answer(c, &(struct cm_mad){.answer = CM_SIDR_REJECT}, now);
+	if (c->user)
+		c->machine->ops->event(c->user, event, status, mad);
 }
 
-static void disconnect(struct connection *c, uint64_t now)
+static void machine_fill(const struct connection *c, struct cm_mad *mad)
 {
-	connection_disconnect(c, &(struct cm_mad){0}, now);
+	mad->transaction = c->transaction;
+	mad->local_id = mad->message == CM_SIDR_REP ? c->remote_id : c->id;
+	mad->remote_id = c->remote_id;
 }
 
-/* Other states end without an action here. REP_SENT is one of them: the peer may be connected already, and a REJ would
- * not end that; so its RTU is answered by a DREQ. */
-static void (*const on_release[CM_STATES])(struct connection *c, uint64_t now) = {
-	[CM_IDLE] = close_silently,
-	[CM_REQ_SENT] = connection_give_up,
-	[CM_REQ_RECEIVED] = connection_refuse,
-	[CM_REP_RECEIVED] = connection_refuse,
-	[CM_ESTABLISHED] = disconnect,
-	[CM_DREQ_RECEIVED] = disconnect,
-	[CM_SIDR_REQ_SENT] = close_silently,
-	[CM_SIDR_REQ_RECEIVED] = refuse_lookup,
-};
-
-void connection_release(struct connection *c, uint64_t now)
+void connection_send(struct connection *c, struct cm_mad *mad)
 {
-	c->user = NULL;
-	if (on_release[c->state])
-		on_release[c->state](c, now);
+	machine_fill(c, mad);
+	cm_mad_encode(mad, c->message);
+	connection_repeat(c);
+}
+
+void connection_repeat(struct connection *c)
+{
+	connection_transmit(c, c->message);
+}
+
+void connection_await(struct connection *c, enum connection_state state, uint64_t now)
+{
+	c->interval = 2 * CM_FIRST_RETRY;
+	c->give_up = now + (1 + c->retries) * c->timeout;
+	connection_enter(c, state, now + CM_FIRST_RETRY);
+}
+
+void connection_send_once(struct connection *c, struct cm_mad mad)
+{
+	uint8_t bytes[CM_MAD_BYTES];
+
+	machine_fill(c, &mad);
+	cm_mad_encode(&mad, bytes);
+	connection_transmit(c, bytes);
 }

@@ -6,7 +6,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "cm/agent.h"
+#include "cm/cm.h"
 
 struct cm_device {
 	struct ibv_context *verbs;
@@ -32,5 +32,8 @@ struct ibv_xrcd *device_xrcd(struct cm_device *d) EXCLUDES(cm.lock);
 
 /* The largest path MTU of the device's interface. */
 enum ibv_mtu device_mtu(const struct cm_device *d);
+
+/* In a child after fork(), before it has threads: no device is open. */
+void devices_forget(void);
 
 #endif

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/msan.h"
+#include "cm/channel.h"
+#include "cm/front.h"
 #include "cm/id.h"
 #include "fault/inject.h"
 

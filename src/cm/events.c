@@ -1,14 +1,83 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversion of the machine's events to rdma_cm events. */
+
+#include "cm/events.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/qpn.h"
+#include "cm/address.h"
+#include "cm/agent.h"
+#include "cm/bind.h"
+#include "cm/calls.h"
+#include "cm/channel.h"
+#include "cm/cm.h"
+#include "cm/device.h"
 #include "cm/guardian.h"
 #include "cm/id.h"
-#include "cm/probe.h"
 #include "cm/liveness.h"
+#include "cm/probe.h"
+#include "cm/qp.h"
+#include "cm/state.h"
+
+/* ---- when the application fetches an event ---- */
+
+static bool prepare_request(struct event *e)
+{
+	struct id *id = e->request;
+	int err;
+
+	lock_take(&cm.lock);
+	e->id->backlog++;
+	e->request = NULL;
+	lock_drop(&cm.lock);
+	err = id_set_device(id);
+	if (!err && e->id->sync && rdma_migrate_id(&id->base, NULL))
+		err = -errno;
+	if (!err)
+		return true;
+	log_warn("a connection request is rejected: %s", strerror(-err));
+	rdma_destroy_id(&id->base); /* sends the REJ */
+	return false;
+}
+
+/* Moves the QP to RTS before the RTU is sent: the peer's data may arrive immediately after. */
+static bool prepare_response(struct event *e)
+{
+	struct id *id = e->id;
+	int error;
+
+	if (!id->base.qp)
+		return true;
+	error = id_qp_connect(id);
+	if (!error) {
+		id_guard(id);
+		lock_take(&cm.lock);
+		error = id->connection ? -connection_ready(id->connection, &(struct cm_mad){0}, cm_now()) : EINVAL;
+		lock_drop(&cm.lock);
+	}
+	e->base.event = error ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+	e->base.status = -error;
+	if (error) {
+		id->failed = true;
+		id_qp_fail(id);
+	}
+	return true;
+}
+
+static bool prepare_rejected(struct event *e)
+{
+	if (!e->id->failed)
+		id_qp_fail(e->id);
+	return !e->id->failed;
+}
+
+static bool prepare_disconnected(struct event *e)
+{
+	return !e->id->failed;
+}
 
 /* ---- under cm.lock, in the thread that received the message ---- */
 
@@ -39,6 +108,7 @@ static void events_replied(struct id *id, const struct cm_mad *rep) REQUIRES(cm.
 	id->remote_ece = (struct ibv_ece){.vendor_id = rep->vendor_id, .options = rep->modifier};
 	if (!e)
 		return;
+	e->prepare = prepare_response;
 	set_conn(e, id, rep);
 	event_set_private(e, rep->private_data, cm_private_bytes(CM_REP), &e->base.param.conn.private_data_len);
 	event_post(e);
@@ -50,6 +120,7 @@ static void rejected(struct id *id, int status, const struct cm_mad *rej) REQUIR
 
 	if (!e)
 		return;
+	e->prepare = prepare_rejected;
 	e->base.param.conn.private_data = e->private_data;
 	event_set_private(e, rej->private_data, cm_private_bytes(CM_REJ), &e->base.param.conn.private_data_len);
 	event_post(e);
@@ -89,6 +160,7 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 		[CM_EVENT_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
 	};
 	struct id *id = user;
+	struct event *e;
 
 	lock_assert_held(&cm.lock);
 	if (id->unclaimed) /* as in the kernel: before accept, `context` is still the listener's, and the accept call
@@ -100,8 +172,10 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 		rejected(id, status, mad);
 	else if (event == CM_EVENT_FOUND)
 		events_found(id, status, mad);
-	else
-		event_post(event_make(id, plain[event], status));
+	else if ((e = event_make(id, plain[event], status))) {
+		e->prepare = event == CM_EVENT_DISCONNECTED ? prepare_disconnected : NULL;
+		event_post(e);
+	}
 }
 
 static enum ibv_qp_type type_of(const struct cm_mad *req)
@@ -137,6 +211,7 @@ static struct event *make_request(struct id *listener, struct id *id, const stru
 
 	if (!e)
 		return NULL;
+	e->prepare = prepare_request;
 	e->request = id;
 	e->base.id = &id->base;
 	e->base.listen_id = &listener->base;
@@ -209,7 +284,7 @@ static void events_unanswered(const struct connection *c)
 	probe_send(&c->address, c->id);
 }
 
-const struct machine_ops agent_ops = {
+const struct machine_ops events_ops = {
 	.send = agent_send,
 	.event = told,
 	.request = events_request,
@@ -218,69 +293,3 @@ const struct machine_ops agent_ops = {
 	.unanswered = events_unanswered,
 	.deadline = agent_deadline,
 };
-
-/* ---- when the application fetches an event ---- */
-
-static bool prepare_request(struct event *e)
-{
-	struct id *id = e->request;
-	int err;
-
-	lock_take(&cm.lock);
-	e->id->backlog++;
-	e->request = NULL;
-	lock_drop(&cm.lock);
-	err = id_set_device(id);
-	if (!err && e->id->sync && rdma_migrate_id(&id->base, NULL))
-		err = -errno;
-	if (!err)
-		return true;
-	log_warn("a connection request is rejected: %s", strerror(-err));
-	rdma_destroy_id(&id->base); /* sends the REJ */
-	return false;
-}
-
-/* Moves the QP to RTS before the RTU is sent: the peer's data may arrive immediately after. */
-static void prepare_response(struct event *e)
-{
-	struct id *id = e->id;
-	int error = id_qp_connect(id);
-
-	if (!error) {
-		id_guard(id);
-		lock_take(&cm.lock);
-		error = id->connection ? -connection_ready(id->connection, &(struct cm_mad){0}, agent_now()) : EINVAL;
-		lock_drop(&cm.lock);
-	}
-	e->base.event = error ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
-	e->base.status = -error;
-	if (error) {
-		id->failed = true;
-		id_qp_fail(id);
-	}
-}
-
-bool event_prepare(struct event *e)
-{
-	struct id *id = e->id;
-
-	switch (e->base.event) {
-	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		return prepare_request(e);
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		if (id->base.qp)
-			prepare_response(e);
-		return true;
-	case RDMA_CM_EVENT_REJECTED:
-		if (!id->failed)
-			id_qp_fail(id);
-		return !id->failed;
-	case RDMA_CM_EVENT_DISCONNECTED:
-		return !id->failed;
-	case RDMA_CM_EVENT_MULTICAST_JOIN:
-		group_attach(e);
-		return true;
-	default:
-		return true;
-	}
-}

@@ -32,6 +32,8 @@
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/log.h"
+#include "cm/machine.h"
+#include "cm/state.h"
 #include "link/netif.h"
 #include "link/udp.h"
 #include "port/gsi.h"

@@ -13,7 +13,7 @@
 #ifndef UROCE_GUARDIAN_H
 #define UROCE_GUARDIAN_H
 
-#include "cm/agent.h"
+#include "cm/cm.h"
 
 /* Makes the guardian unless there is one, or UROCE_GUARDIAN=off. Blocks. One thread at a time. */
 void guardian_start(void) EXCLUDES(cm.lock);

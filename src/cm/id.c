@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creation and destruction of ids, and changes of their device. */
-#include "device/device.h"
-#include "device/front.h"
-#include "device/monitor.h"
+/* Ids: their memory, their list, their state and their device. */
 #include "cm/id.h"
-#include "check/events.h"
-#include "check/lifetime.h"
-#include "check/objects.h"
-#include "check/scope.h"
-#include "fault/inject.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
-#include "base/log.h"
-#include "base/msan.h"
+#include "check/events.h"
+#include "cm/agent.h"
+#include "cm/calls.h"
+#include "cm/cm.h"
+#include "cm/device.h"
+#include "device/device.h"
+#include "device/front.h"
 #include "verbs/context.h"
 
 static struct list ids GUARDED_BY(cm.lock) = {&ids, &ids};
@@ -33,7 +31,7 @@ struct id *id_make(struct event_channel *channel, void *context, enum rdma_port_
 	id->base.context = context;
 	id->base.ps = ps;
 	id->base.qp_type = type;
-	id->psn = agent_random() & 0xffffff;
+	id->psn = cm_random() & 0xffffff;
 	list_init(&id->all);
 	list_init(&id->listening);
 	list_init(&id->bound);
@@ -89,7 +87,7 @@ bool id_has_connection(struct id *id)
 	return has;
 }
 
-static void id_free(struct id *id)
+void id_free(struct id *id)
 {
 	lock_assert_unshared(&cm.lock); /* no list has the id any more */
 	pthread_cond_destroy(&id->acknowledged);
@@ -102,22 +100,13 @@ static void id_free(struct id *id)
 	free(id);
 }
 
-void id_discard(struct id *id)
-{
-	list_remove(&id->all);
-	if (id->connection)
-		connection_release(id->connection, agent_now());
-	events_drop(id);
-	id_free(id);
-}
-
 void ids_release_all(void)
 {
 	list_each (l, &ids) {
 		struct id *id = container_of(l, struct id, all);
 
 		if (id->connection)
-			connection_release(id->connection, agent_now());
+			connection_release(id->connection, cm_now());
 		id->connection = NULL;
 	}
 }
@@ -132,53 +121,6 @@ void ids_forget(void)
 	}
 }
 
-/* The device was removed: the id's state on it is lost. */
-static void lose_device(struct id *id) REQUIRES(cm.lock)
-{
-	listener_remove(id);
-	list_remove(&id->resolving);
-	if (id->connection)
-		connection_release(id->connection, agent_now());
-	id->connection = NULL;
-	id->state = ID_LOST;
-	event_post(event_make(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0));
-}
-
-/* True if the MAC address of the id's interface has changed, or the interface does not have the id's IP address any
- * more. */
-static bool id_has_moved(struct id *id, struct device *d, unsigned changes) REQUIRES(cm.lock)
-{
-	bool was_astray = id->astray;
-
-	id->astray = device_find_gid(d, &id->address.local) < 0;
-	return changes & DEVICE_MAC_CHANGED || (id->astray && !was_astray);
-}
-
-static void id_follow(struct device *d, unsigned changes)
-{
-	if (!d) {
-		listeners_look_around();
-		return;
-	}
-	lock_take(&cm.lock);
-	list_each (l, &ids) {
-		struct id *id = container_of(l, struct id, all);
-
-		if (!id->device || context_of(id->device->verbs)->device != d)
-			continue;
-		if (changes & DEVICE_GONE)
-			lose_device(id);
-		else if (id_has_moved(id, d, changes))
-			event_post(event_make(id, RDMA_CM_EVENT_ADDR_CHANGE, 0));
-	}
-	lock_drop(&cm.lock);
-}
-
-__attribute__((constructor)) static void watch_devices(void)
-{
-	monitor_follow(id_follow);
-}
-
 int id_set_device(struct id *id)
 {
 	struct cm_device *d;
@@ -186,7 +128,7 @@ int id_set_device(struct id *id)
 
 	if (err)
 		return err;
-	lock_take(&cm.lock); /* orders this with id_follow(): it runs after this, or its result is seen here */
+	lock_take(&cm.lock); /* orders this with changes.c: it runs after this, or its result is seen here */
 	index = device_find_gid(context_of(d->verbs)->device, &id->address.local);
 	if (index >= 0)
 		id->device = d;
@@ -215,57 +157,6 @@ void id_unset_device(struct id *id)
 	id->base.route.addr.addr.ibaddr = (struct rdma_ib_addr){0};
 }
 
-static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
-			enum rdma_port_space ps, enum ibv_qp_type type)
-{
-	bool sync = !channel;
-	struct id *id;
-
-	if (sync) {
-		check_pause(); /* it is the id's */
-		channel = rdma_create_event_channel();
-		check_resume();
-		if (!channel)
-			return -1;
-	}
-	id = id_make((struct event_channel *)channel, context, ps, type);
-	if (!id) {
-		log_error("rdma_create_id() fails: there is no memory (ulimit -v)");
-		if (sync)
-			rdma_destroy_event_channel(channel);
-		return fail_minus(ENOMEM);
-	}
-	id->sync = sync;
-	lock_take(&cm.lock);
-	id_enlist(id);
-	lock_drop(&cm.lock);
-	*out = &id->base;
-	check_made(CHECK_ID, id, 0, sync ? NULL : channel);
-	return 0;
-}
-
-int id_create(struct rdma_cm_id **out, enum rdma_port_space ps, enum ibv_qp_type type)
-{
-	return cm_id_create(NULL, out, NULL, ps, type);
-}
-
-PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-			  enum rdma_port_space ps)
-{
-	if (inject_call(CALL_rdma_create_id))
-		return -1;
-	msan_wrote(id, sizeof(*id));
-	switch (ps) {
-	case RDMA_PS_IPOIB:
-	case RDMA_PS_UDP:
-		return cm_id_create(channel, id, context, ps, IBV_QPT_UD);
-	case RDMA_PS_TCP:
-	case RDMA_PS_IB:
-		return cm_id_create(channel, id, context, ps, IBV_QPT_RC);
-	}
-	return fail_minus(EINVAL);
-}
-
 void id_count_fetched(struct id *id)
 {
 	pthread_mutex_lock(&id->mutex);
@@ -284,60 +175,13 @@ void id_await_acknowledged(struct id *id)
 	pthread_mutex_unlock(&id->mutex);
 }
 
-PUBLIC int rdma_destroy_id(struct rdma_cm_id *base)
+void id_guard(struct id *id)
 {
-	struct id *id = id_of(base);
+	bool is_watched;
 
-	check_gone(CHECK_ID, id);
-	id_leave_groups(id);
 	lock_take(&cm.lock);
-	listener_remove(id);
-	list_remove(&id->resolving);
-	list_remove(&id->all);
-	if (id->connection)
-		connection_release(id->connection, agent_now());
-	id->connection = NULL;
-	events_drop(id);
+	is_watched = !id->connection || id->connection->is_watched;
 	lock_drop(&cm.lock);
-	id_unbind(id);
-	if (base->event)
-		rdma_ack_cm_event(base->event);
-	id_await_acknowledged(id);
-	if (id->sync)
-		rdma_destroy_event_channel(base->channel);
-	id_free(id);
-	return 0;
-}
-
-PUBLIC int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
-{
-	struct rdma_event_channel *old = base->channel;
-	struct id *id = id_of(base);
-	bool was_sync = id->sync, sync = !channel;
-
-	if (inject_call(CALL_rdma_migrate_id))
-		return -1;
-	if (was_sync && sync)
-		return fail_minus(EINVAL);
-	if (sync) {
-		check_pause(); /* it is the id's */
-		channel = rdma_create_event_channel();
-		check_resume();
-		if (!channel)
-			return -1;
-	}
-	if (hooks_any())
-		check_uses(CHECK_ID, id, sync ? NULL : channel);
-	lock_take(&cm.lock);
-	events_move(id, (struct event_channel *)channel);
-	id->sync = sync;
-	lock_drop(&cm.lock);
-	if (was_sync) {
-		if (base->event)
-			rdma_ack_cm_event(base->event);
-		base->event = NULL;
-		rdma_destroy_event_channel(old);
-	}
-	id_await_acknowledged(id);
-	return 0;
+	if (!is_watched)
+		agent_guard();
 }

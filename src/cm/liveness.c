@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
+#include "cm/cm.h"
+#include "cm/machine.h"
 #include "host/slot.h"
 #include "loop/helper.h"
 #include "port/gsi.h"
@@ -38,7 +40,7 @@ static bool has_ended(uint16_t slot) REQUIRES(cm.lock)
 		return false;
 	forget_slot(slot);
 	if (!alive)
-		machine_bury(&cm, slot, agent_now());
+		machine_bury(&cm, slot, cm_now());
 	return true;
 }
 

@@ -4,7 +4,7 @@
 #ifndef UROCE_LIVENESS_H
 #define UROCE_LIVENESS_H
 
-#include "cm/agent.h"
+#include "cm/cm.h"
 
 /* 0 or -errno; on failure no process is watched. Blocks. */
 int liveness_start(void) EXCLUDES(cm.lock);

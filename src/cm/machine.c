@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The protocol machine: finds the connection of a message, handles it in the connection's state, and handles timeouts.
- * Calls of the user are in connection.c. */
+ */
 #include "cm/machine.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "cm/internal.h"
+#include "cm/admission.h"
+#include "cm/calls.h"
+#include "cm/comm_id.h"
+#include "cm/connection.h"
+#include "cm/sources.h"
+#include "cm/state.h"
+#include "cm/table.h"
 
 /* Limits on the times that a peer may request, as exponents of cm_time(). */
 #define LEAST_TIMEOUT 18  /* 1.1 s */
 #define MOST_TIMEOUT  20  /* 4.3 s, the value that we and the kernel use: 69 s with all retries */
 #define RESTING	      256 /* free indexes: with 32 uses of each (comm_id.c), no id comes again before 8,192 others */
 #define MOST_SERVICE  24  /* 69 s, the value that we and the kernel use */
-
-/* ---- connections ---- */
 
 /* The connection that a message names by our id; it must come from that connection's peer. */
 static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
@@ -30,141 +34,6 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	if (c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT)
 		return mad->transaction == c->transaction ? c : NULL;
 	return mad->local_id == c->remote_id ? c : NULL;
-}
-
-static void connection_transmit(struct connection *c, const uint8_t bytes[CM_MAD_BYTES])
-{
-	if (credit_take(c))
-		c->machine->ops->send(c->machine, &c->address, bytes);
-}
-
-struct connection *connection_open(struct machine *m, const struct cm_address *address, void *user) REQUIRES(m->lock)
-{
-	uint32_t index;
-	uint8_t uses;
-	struct connection *c;
-
-	if (timers_join(&m->timers))
-		return NULL;
-	c = pool_alloc(&m->connections, &index);
-	if (!c) {
-		timers_leave(&m->timers, &(struct timer){0});
-		return NULL;
-	}
-	uses = c->uses + 1;
-	*c = (struct connection){
-		.machine = m,
-		.index = index,
-		.id = comm_id_make(m, uses, index),
-		.uses = uses,
-		.state = CM_IDLE,
-		.user = user,
-		.address = *address,
-		.deadline = NEVER,
-		.timeout = cm_time(CM_RESPONSE_TIMEOUT),
-		.retries = CM_RETRIES,
-		.is_proven = true, /* active side: the application named the peer */
-	};
-	c->transaction = machine_transaction(m);
-	list_init(&c->remote);
-	list_init(&c->qpn);
-	list_init(&c->aging);
-	m->alive++;
-	return c;
-}
-
-static void close_connection(struct connection *c)
-{
-	struct machine *m = c->machine;
-
-	connection_forget(c);
-	age_set(c, CM_AGE_NONE);
-	timers_leave(&m->timers, &c->timer);
-	c->state = CM_FREE;
-	connection_last_words(c);
-	m->alive--;
-	pool_free(&m->connections, c->index);
-}
-
-/* ---- helpers ---- */
-
-void connection_until(struct connection *c, uint64_t when)
-{
-	struct machine *m = c->machine;
-
-	c->deadline = when;
-	if (when != NEVER && timer_set(&m->timers, &c->timer, when))
-		m->ops->deadline(m, when);
-}
-
-static const uint8_t age_of_state[CM_STATES] = {
-	[CM_REQ_HELD] = CM_AGE_HALF_OPEN,      [CM_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
-	[CM_REP_SENT] = CM_AGE_HALF_OPEN,      [CM_REJ_SENT] = CM_AGE_ANSWERED,
-	[CM_SIDR_REQ_HELD] = CM_AGE_HALF_OPEN, [CM_SIDR_REQ_RECEIVED] = CM_AGE_HALF_OPEN,
-	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
-};
-
-void connection_enter(struct connection *c, enum connection_state state, uint64_t until)
-{
-	c->state = state;
-	connection_last_words(c);
-	age_set(c, c->is_passive ? age_of_state[state] : CM_AGE_NONE);
-	connection_until(c, until);
-}
-
-void connection_idle(struct connection *c)
-{
-	connection_forget(c);
-	connection_enter(c, CM_IDLE, NEVER);
-	if (!c->user)
-		close_connection(c);
-}
-
-void connection_rest(struct connection *c, uint64_t now)
-{
-	connection_enter(c, CM_TIMEWAIT, now + cm_time(CM_ACK_TIMEOUT));
-}
-
-void connection_tell(struct connection *c, enum cm_event event, int status, const struct cm_mad *mad)
-{
-	if (c->user)
-		c->machine->ops->event(c->user, event, status, mad);
-}
-
-static void machine_fill(const struct connection *c, struct cm_mad *mad)
-{
-	mad->transaction = c->transaction;
-	mad->local_id = mad->message == CM_SIDR_REP ? c->remote_id : c->id;
-	mad->remote_id = c->remote_id;
-}
-
-void connection_send(struct connection *c, struct cm_mad *mad)
-{
-	machine_fill(c, mad);
-	cm_mad_encode(mad, c->message);
-	connection_repeat(c);
-}
-
-void connection_repeat(struct connection *c)
-{
-	connection_transmit(c, c->message);
-}
-
-void connection_await(struct connection *c, enum connection_state state, uint64_t now)
-{
-	c->interval = 2 * CM_FIRST_RETRY;
-	c->give_up = now + (1 + c->retries) * c->timeout;
-	connection_enter(c, state, now + CM_FIRST_RETRY);
-}
-
-/* Sends an answer that is not stored: if it is lost, the peer repeats its request. */
-static void send_once(struct connection *c, struct cm_mad mad)
-{
-	uint8_t bytes[CM_MAD_BYTES];
-
-	machine_fill(c, &mad);
-	cm_mad_encode(&mad, bytes);
-	connection_transmit(c, bytes);
 }
 
 /* Sends an answer to a message that has no connection. */
@@ -219,13 +88,15 @@ static void machine_replied(struct connection *c, const struct cm_mad *rep, uint
 static void delay_req(struct connection *c, const struct cm_mad *req, uint64_t now)
 {
 	c->delayed = true;
-	send_once(c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REQ, .service_timeout = CM_SERVICE_TIMEOUT});
+	connection_send_once(
+		c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REQ, .service_timeout = CM_SERVICE_TIMEOUT});
 }
 
 static void delay_rep(struct connection *c, const struct cm_mad *rep, uint64_t now)
 {
 	/* shorter than CM_SERVICE_TIMEOUT: if our RTU is lost, only the next REP shows it */
-	send_once(c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REP, .service_timeout = CM_RESPONSE_TIMEOUT});
+	connection_send_once(
+		c, (struct cm_mad){.message = CM_MRA, .about = CM_ABOUT_REP, .service_timeout = CM_RESPONSE_TIMEOUT});
 }
 
 static void repeat(struct connection *c, const struct cm_mad *mad, uint64_t now)
@@ -302,13 +173,13 @@ static void connection_gone(struct connection *c, const struct cm_mad *drep, uin
 /* 12.9.8.3.1: a connection that has ended for us. */
 static void stale(struct connection *c, const struct cm_mad *req, uint64_t now)
 {
-	send_once(c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_STALE});
+	connection_send_once(c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_STALE});
 }
 
 /* Alternate paths are for adapters with more than one port. */
 static void no_alternate(struct connection *c, const struct cm_mad *lap, uint64_t now)
 {
-	send_once(c, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_UNSUPPORTED});
+	connection_send_once(c, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_UNSUPPORTED});
 }
 
 static void machine_found(struct connection *c, const struct cm_mad *sidr_rep, uint64_t now)
@@ -346,7 +217,7 @@ static void turn_away(struct connection *c, const struct cm_mad *mad, int verdic
 		verdict = is_req ? (int)CM_REASON_INVALID_SERVICE : (int)CM_SIDR_UNSUPPORTED;
 	if (verdict > 0)
 		machine_refuse(c->machine, &c->address, mad, (uint16_t)verdict);
-	close_connection(c);
+	connection_close(c);
 }
 
 static void machine_hold(struct connection *c, const struct cm_mad *mad, uint64_t until)
@@ -439,7 +310,8 @@ static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 	       c->request != mad->transaction;
 }
 
-void connection_evict(struct connection *c, uint64_t now)
+/* Makes room for others: frees the connection. Its user is told that the peer has given up. */
+static void machine_evict(struct connection *c, uint64_t now)
 {
 	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
 		refused(c, &(struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT},
@@ -496,7 +368,7 @@ static void connection_hear_again(struct connection *c, const struct cm_mad *mad
 static void machine_begin(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 	REQUIRES(m->lock)
 {
-	struct connection *c = find_requested(m, a, mad);
+	struct connection *c = find_requested(m, a, mad), *old;
 	int verdict;
 
 	if (c) {
@@ -511,6 +383,8 @@ static void machine_begin(struct machine *m, const struct cm_address *a, const s
 	}
 	if (!machine_admit(m, a, mad, now))
 		return;
+	while ((old = admission_surplus(m)))
+		machine_evict(old, now);
 	c = open_requested(m, a, mad, now);
 	if (!c)
 		return;
@@ -580,18 +454,6 @@ void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const
 		handle(c, &mad, now);
 }
 
-int machine_owner(const uint8_t bytes[CM_MAD_BYTES], uint64_t *service)
-{
-	struct cm_mad mad;
-
-	if (cm_mad_parse(&mad, bytes))
-		return -1;
-	*service = mad.service;
-	if (mad.message == CM_REQ || mad.message == CM_SIDR_REQ)
-		return 0;
-	return (mad.message == CM_SIDR_REP ? mad.local_id : mad.remote_id) >> ID_BITS;
-}
-
 /* ---- time ---- */
 
 static void machine_unanswered(struct connection *c, uint64_t now)
@@ -602,7 +464,8 @@ static void machine_unanswered(struct connection *c, uint64_t now)
 		connection_tell(c, CM_EVENT_DISCONNECTED, -ETIMEDOUT, NULL);
 		break;
 	case CM_REP_SENT:
-		send_once(c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT});
+		connection_send_once(
+			c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT});
 		connection_rest(c, now);
 		connection_tell(c, CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
 		break;

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Multicast groups: the QP is attached when the application fetches the event that says so. */
+#include "cm/multicast.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/address.h"
+#include "cm/channel.h"
+#include "cm/device.h"
 #include "cm/id.h"
+#include "cm/qp.h"
 #include "fault/inject.h"
 #include "link/netif.h"
 
@@ -45,6 +51,22 @@ static void set_ud(struct event *e, const struct id *id, const struct group *g)
 	};
 }
 
+/* Called when the application fetches the event. If the QP cannot be attached, the event becomes MULTICAST_ERROR. */
+static bool group_attach(struct event *e)
+{
+	struct group *g = e->group;
+	struct ibv_qp *qp = e->id->base.qp;
+	int error = qp && !g->send_only ? ibv_attach_mcast(qp, &g->gid, MLID) : 0;
+
+	if (error) {
+		e->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		e->base.status = -error;
+	} else if (!g->send_only) {
+		g->qp = qp;
+	}
+	return true;
+}
+
 static int multicast_join(struct id *id, const struct sockaddr *address, bool send_only, void *context)
 {
 	struct group *g;
@@ -64,6 +86,7 @@ static int multicast_join(struct id *id, const struct sockaddr *address, bool se
 	memcpy(&g->address, address, address_size(address));
 	g->context = context;
 	g->send_only = send_only;
+	e->prepare = group_attach;
 	e->group = g;
 	set_ud(e, id, g);
 	lock_take(&cm.lock);
@@ -100,20 +123,6 @@ PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, 
 	};
 
 	return rdma_join_multicast_ex(id, &attr, context);
-}
-
-void group_attach(struct event *e)
-{
-	struct group *g = e->group;
-	struct ibv_qp *qp = e->id->base.qp;
-	int error = qp && !g->send_only ? ibv_attach_mcast(qp, &g->gid, MLID) : 0;
-
-	if (error) {
-		e->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
-		e->base.status = -error;
-	} else if (!g->send_only) {
-		g->qp = qp;
-	}
 }
 
 static void multicast_leave(struct id *id, struct group *g)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/msan.h"
+#include "cm/channel.h"
 #include "cm/id.h"
 
 static int newer_post(struct id *id, enum rdma_cm_event_type type, int status, uint64_t arg) REQUIRES(cm.lock)

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "base/msan.h"
+#include "cm/bind.h"
+#include "cm/device.h"
 #include "cm/id.h"
 #include "cm/newer.h"
+#include "cm/resolve.h"
 #include "fault/inject.h"
 #include "device/device.h"
 #include "device/front.h"

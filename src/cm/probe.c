@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/high_fd.h"
-#include "cm/id.h"
+#include "cm/address.h"
 #include "link/netif.h"
 #include "wire/packet.h"
 

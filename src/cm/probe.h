@@ -8,7 +8,7 @@
 #ifndef UROCE_PROBE_H
 #define UROCE_PROBE_H
 
-#include "cm/agent.h"
+#include "cm/cm.h"
 
 /* Sends a probe for the connection with this id. Never blocks. */
 void probe_send(const struct cm_address *address, uint32_t id) REQUIRES(cm.lock);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* QPs, CQs and SRQs of ids, and how QPs follow their connections. */
+#include "cm/qp.h"
+
 #include <string.h>
 
 #include "device/front.h"
 #include "base/msan.h"
+#include "cm/device.h"
 #include "cm/id.h"
+#include "cm/state.h"
 #include "fault/inject.h"
 #include "verbs/context.h"
 

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Address resolution: from a destination address to the device on the route. */
+#include "cm/resolve.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "device/device.h"
-#include "device/front.h"
+#include "cm/address.h"
+#include "cm/agent.h"
+#include "cm/bind.h"
+#include "cm/channel.h"
+#include "cm/cm.h"
+#include "cm/device.h"
 #include "cm/id.h"
+#include "cm/state.h"
 #include "fault/inject.h"
 #include "link/netif.h"
 #include "link/next_hop.h"
+#include "device/device.h"
+#include "device/front.h"
 #include "verbs/context.h"
 
 /* Asks the routing tables for the source address: the local address of a UDP socket that is connected to `to`. *source
@@ -178,6 +187,7 @@ static void resolve_post(struct id *id, enum rdma_cm_event_type type, int status
 
 #define SHORT_PAUSE (1 * MSEC) /* first pause between two checks */
 #define LONG_PAUSE  (64 * MSEC)
+#define PACKET_LIFE 16	/* 0.27 s, the kernel's value for RoCE: half of CM_ACK_TIMEOUT */
 #define LASTS	    SEC /* lifetime of a result: a query takes 25 us, too long for each of a thousand connections */
 
 static struct list resolving GUARDED_BY(cm.lock) = {&resolving, &resolving};
@@ -251,7 +261,7 @@ static void wait_for_neighbor(struct id *id, uint32_t ms, uint64_t now) REQUIRES
 /* Waits for the neighbor. An event reports that it is found, or that the time is up. */
 static void look_for_neighbor(struct id *id, uint32_t ms)
 {
-	uint64_t now = agent_now();
+	uint64_t now = cm_now();
 	bool there;
 
 	lock_take(&cm.lock);

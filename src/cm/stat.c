@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What `uroce stat` is told of ids (base/stat.h). */
-#include "base/stat.h"
-
 #include <string.h>
 
+#include "base/stat.h"
+#include "cm/address.h"
+#include "cm/device.h"
 #include "cm/id.h"
 #include "verbs/context.h"
 

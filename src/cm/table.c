@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How a machine finds its connections: by the peer's id, by the peer's QPN, by its own id. */
+#include "cm/table.h"
+
 #include <string.h>
 
-#include "cm/internal.h"
+#include "cm/comm_id.h"
+#include "cm/state.h"
 
 static uint32_t bucket(const union ibv_gid *gid, uint32_t number)
 {

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cm/channel.h"
 #include "check/scope.h"
 #include "base/high_fd.h"
 #include "base/fork.h"

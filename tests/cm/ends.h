@@ -3,6 +3,7 @@
 #ifndef CM_ENDS_H
 #define CM_ENDS_H
 
+#include "cm/channel.h"
 #include "cm/id.h" /* first: cmocka.h makes fail() a macro */
 
 #include <setjmp.h>

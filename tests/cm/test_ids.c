@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The rdma_* functions, both ends in one process over its loopback: which events come, with what in them. */
+#include "cm/channel.h"
 #include "cm/id.h"
 #include "cm/newer.h"
 #include "cm/probe.h"

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/calls.h"
+#include "cm/connection.h"
 #include "cm/machine.h"
 #include "sim/dice.h"
 

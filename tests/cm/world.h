@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "cm/calls.h"
+#include "cm/comm_id.h"
+#include "cm/connection.h"
 #include "cm/machine.h"
 
 enum {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "cm/comm_id.h"
 #include "cm/machine.h"
 #include "wire/packet_frame.h"
 #include "link/record.h"

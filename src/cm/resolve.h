@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Resolution of addresses and routes. */
+#ifndef UROCE_CM_RESOLVE_H
+#define UROCE_CM_RESOLVE_H
+
+#include "cm/id.h"
+
+/* Resolves the route, in place of rdma_resolve_route(). 0 or an errno; the event is posted. */
+int id_resolve_route(struct id *id) EXCLUDES(cm.lock);
+
+/* Checks the neighbor (ARP, ND) entries that are due. ns: the time of the next call; NEVER: none. */
+uint64_t resolve_look(uint64_t now) REQUIRES(cm.lock);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The state of the protocol machine (machine.h): its connections, and what it asks of its user. machine->lock guards
+ * all of it; the ops are called with it held.
+ *
+ * A connection belongs to its user from connection_open(), or from the ops->request() that accepted it, until
+ * connection_release(). The machine keeps it as long as its peer may send messages for it. */
+#ifndef UROCE_CM_STATE_H
+#define UROCE_CM_STATE_H
+
+#include <string.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/pool.h"
+#include "base/siphash.h"
+#include "base/timer.h"
+#include "cm/sources.h"
+#include "wire/cm_mad.h"
+
+enum {
+	CONNECTION_LIMIT = 65536, /* per process, including TIMEWAIT */
+	CM_BUCKETS = 1024,
+	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s: the response time that we allow to peers and request from them */
+	CM_RETRIES = 15,
+	CM_SERVICE_TIMEOUT = 24, /* 69 s: the time that an MRA requests for the application */
+	CM_ACK_TIMEOUT = 17,	 /* 0.5 s: local ACK timeout of the path, the kernel's value for RoCE */
+};
+
+/* The first repetition of a message comes after this time. The interval doubles each time, up to the response timeout.
+ * The sender gives up after (1 + retries) response timeouts. A peer that is alive but slow sends an MRA. */
+#define CM_FIRST_RETRY (50 * MSEC)
+
+/* A program may connect before its server has called listen, and programs do not expect that. So a request for an
+ * unknown service is rejected only after this time, and only after it was repeated. */
+#define CM_PATIENCE (120 * MSEC)
+
+/* Limits on connections whose request the application has not accepted, or whose reply the peer has not confirmed. */
+enum {
+	CM_UNPROVEN_MAX =
+		128, /* half-open connections of unproven addresses; above this an address must prove itself first */
+	CM_SOURCE_MAX = 2048,	 /* half-open connections of one address; above this its requests are dropped, and it
+				    repeats them */
+	CM_HALF_OPEN_MAX = 8192, /* half-open connections in all; above this the oldest is dropped */
+	CM_ANSWERED_MAX =
+		16384,	      /* answered requests that are stored for repetitions; above this the oldest is dropped */
+	CM_AMPLIFICATION = 3, /* messages sent to an unproven address for each message from it; all have one length */
+};
+
+enum connection_state {
+	CM_FREE,
+	CM_IDLE,
+	CM_REQ_SENT,
+	CM_REQ_HELD, /* no listener yet */
+	CM_REQ_RECEIVED,
+	CM_REP_SENT,
+	CM_REP_RECEIVED,
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_DREQ_RECEIVED,
+	CM_REJ_SENT, /* stored for repetition */
+	CM_TIMEWAIT,
+	CM_SIDR_REQ_SENT,
+	CM_SIDR_REQ_HELD,
+	CM_SIDR_REQ_RECEIVED,
+	CM_SIDR_REP_SENT, /* stored for repetition */
+	CM_STATES
+};
+
+enum cm_event {
+	CM_EVENT_REPLIED,      /* REP received; the user calls connection_ready() or connection_reject() */
+	CM_EVENT_ESTABLISHED,  /* RTU received, or a message that implies it was sent */
+	CM_EVENT_REJECTED,     /* REJ received; status: enum cm_reason */
+	CM_EVENT_UNREACHABLE,  /* no answer to a REQ, REP or SIDR_REQ; status: -ETIMEDOUT */
+	CM_EVENT_DISCONNECTED, /* DREQ or DREP received. `mad` NULL, status -ETIMEDOUT: no DREP was received */
+	CM_EVENT_TIMEWAIT_EXIT,
+	CM_EVENT_FOUND, /* SIDR_REP received; status: enum cm_sidr_status */
+};
+
+/* Source and destination of messages. */
+struct cm_address {
+	union ibv_gid local, remote; /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t traffic_class;
+};
+
+struct machine;
+struct connection;
+
+struct machine_ops {
+	void (*send)(struct machine *m, const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES]);
+	/* `mad` is NULL if no message caused the event. The handler must not call the machine. */
+	void (*event)(void *user, enum cm_event event, int status, const struct cm_mad *mad);
+	/* A REQ or SIDR_REQ was received. Returns 0: accepted, and *user is the argument of later events; positive:
+	 * refused, enum cm_reason or enum cm_sidr_status; negative: no decision now, the peer will repeat the request.
+	 */
+	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
+	/* The peer's id is known: c->remote_id. Returns whether machine_bury() will be called if the peer's process
+	 * ends. The handler must not call the machine. May be NULL. */
+	bool (*met)(const struct connection *c);
+	/* What the peer is to be told if the process ends in the connection's present state; NULL: nothing. May be
+	 * NULL.
+	 */
+	void (*last_words)(const struct connection *c, const uint8_t *mad);
+	/* A REQ or SIDR_REQ is repeated. A handler that finds the reason reports it by machine_absent(), but not from
+	 * inside this call. May be NULL. */
+	void (*unanswered)(const struct connection *c);
+	/* The machine's deadline has become earlier. */
+	void (*deadline)(struct machine *m, uint64_t when);
+};
+
+/* Lists of connections that peers have started, by the reason why they are kept. */
+enum cm_age {
+	CM_AGE_NONE,
+	CM_AGE_HALF_OPEN,
+	CM_AGE_ANSWERED, /* kept to answer repeated requests */
+	CM_AGES
+};
+
+struct machine {
+	const struct machine_ops *ops;
+	struct lock lock;
+	uint16_t slot;		/* the top bits of all communication ids */
+	struct siphash_key key; /* for ids and transaction IDs, so that a stranger cannot predict them */
+	uint64_t transactions GUARDED_BY(&lock); /* number of transaction IDs drawn */
+	uint32_t alive; /* number of connections; guarded by `lock`, which connection_close() cannot name */
+	struct pool connections;
+	struct timers timers;
+	struct list by_remote[CM_BUCKETS] GUARDED_BY(
+		&lock); /* connections whose remote id is known, by that id and the peer's address */
+	struct list by_qpn[CM_BUCKETS] GUARDED_BY(
+		&lock); /* connections whose remote QPN is known, by that QPN and the peer's address */
+	struct {
+		struct list oldest;
+		uint32_t count;
+	} aging[CM_AGES];
+	uint32_t unproven; /* number of half-open connections of unproven addresses */
+	struct sources sources;
+};
+
+struct connection {
+	struct machine *machine;
+	uint32_t index;
+	uint32_t id, remote_id; /* 0: unknown */
+	uint8_t uses;		/* use count of this slot of the pool; it makes each id of the slot different */
+	enum connection_state state;
+	void *user; /* NULL: released */
+	struct cm_address address;
+	uint32_t local_qpn, remote_qpn;
+	uint64_t remote_guid; /* GUID of the peer's adapter; 0: unknown */
+	uint64_t challenge;   /* transaction of the DREQ that asks the peer if it is still connected; 0: not asked */
+	uint64_t transaction;
+	uint64_t request; /* passive side: the transaction of the REQ or SIDR_REQ that started it */
+	uint8_t about;	  /* the message that our REJ refers to: enum cm_about */
+	uint64_t timeout; /* ns: response timeout of the peer */
+	uint8_t retries;  /* number of repetitions left */
+	bool is_passive;  /* the peer sent the REQ or SIDR_REQ */
+	bool is_watched;  /* the peer is a process of this host whose end is noticed: machine_ops.met */
+	bool is_proven;	  /* the peer's address is proven: it receives what we send to it */
+	uint32_t credit;  /* number of messages that may be sent before the address is proven */
+	enum cm_age age;
+	bool delayed;	   /* we have sent an MRA: the peer will not repeat soon, so a REJ is repeated */
+	uint64_t interval; /* ns: interval after the next repetition */
+	uint64_t give_up;  /* ns: no repetition after this time */
+	uint64_t deadline; /* ns, NEVER: none */
+	struct timer timer;
+	struct list remote, qpn;       /* links in by_remote, by_qpn */
+	struct list aging;	       /* link in machine->aging[age] */
+	uint8_t message[CM_MAD_BYTES]; /* the message to repeat; in REQ_HELD and SIDR_REQ_HELD the message received */
+};
+
+static inline bool machine_gid_equal(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+#endif

@@ -101,6 +101,8 @@ static const char *control_name_in(char *line, const char *prefix)
 	return at && strlen(at) < sizeof(((struct sockaddr_un *)0)->sun_path) && is_listening(line) ? at : NULL;
 }
 
+#define ROUNDS 3 /* looks for the process */
+
 /* -1 and errno: ENOENT: it has no name; or as connect_to_name(). Names that nobody accepts connections at are tried
  * once more, with all the patience there is. */
 static int connect_to_process(pid_t pid, uint64_t deadline)
@@ -110,7 +112,9 @@ static int connect_to_process(pid_t pid, uint64_t deadline)
 
 	snprintf(file, sizeof(file), "/proc/%d/net/unix", (int)pid);
 	snprintf(prefix, sizeof(prefix), "@uroce/control/%d/", (int)pid_inside(pid));
-	for (int round = 0; fd < 0 && (round == 0 || (round == 1 && error == EAGAIN)); round++) {
+	/* the list skips entries while other sockets come and go, and of what answers nothing the second look waits */
+	for (int round = 0;
+	     fd < 0 && round < ROUNDS && (round == 0 || error == ENOENT || (round == 1 && error == EAGAIN)); round++) {
 		FILE *f = fopen(file, "rce");
 		char line[512];
 

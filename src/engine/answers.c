@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include "engine/answers.h"
 
 #include <errno.h>

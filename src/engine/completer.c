@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include "engine/completer.h"
 
 #include "base/trace.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include "engine/congestion.h"
 
 #define QUEUED (10 * USEC) /* what an end takes itself is no queue */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include "engine/lane.h"
 
 #include "base/trace.h"
@@ -10,12 +9,11 @@
 void engine_set_lane(struct qp *qp)
 {
 	qp->needs_packets = hooks_any() && (qp_is_guarded(qp) || faults_want_packets(qp));
-	if (qp->state != IBV_QPS_RTS || (hooks_any() && (qp_is_guarded(qp) || faults_touch(qp))))
+	if (qp->state != IBV_QPS_RTS || (qp->transport != TRANSPORT_RC && qp->transport != TRANSPORT_UD) ||
+	    (hooks_any() && (qp_is_guarded(qp) || faults_touch(qp))))
 		qp->lane = LANE_QUEUE;
 	else if (qp->transport == TRANSPORT_UD)
 		qp->lane = LANE_DATAGRAM;
-	else if (qp->transport != TRANSPORT_RC)
-		qp->lane = LANE_QUEUE;
 	else if (!qp->req.lossless)
 		qp->lane = LANE_UDP;
 	else

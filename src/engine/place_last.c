@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include "engine/place_last.h"
 
 #include "engine/complete.h"

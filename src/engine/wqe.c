@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include "engine/wqe.h"
 
 const uint8_t opcode_when_complete[] = {

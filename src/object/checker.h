@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `uroce check` is told of queue pairs at work: src/check/arrivals.c. Called with qp->lock held, where HOOK_CHECK is
- * on and `checker` is set. */
+/* What `uroce check` is told of queue pairs at work: src/check/arrivals.c. Called with qp->lock held, where HOOK_CHECK
+ * is on and `checker` is set. */
 #ifndef UROCE_CHECKER_H
 #define UROCE_CHECKER_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/window.h"
 
-
 struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
 {
 	struct hca *hca = pd->hca;

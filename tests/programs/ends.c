@@ -159,8 +159,7 @@ static struct rdma_cm_id *await(enum rdma_cm_event_type type)
 
 static void prepare(struct rdma_cm_id *id)
 {
-	struct ibv_qp_init_attr attr = {
-		.cap = {4, RECEIVES, 1, 1, 0}, .sq_sig_all = 1, .qp_type = IBV_QPT_RC};
+	struct ibv_qp_init_attr attr = {.cap = {4, RECEIVES, 1, 1, 0}, .sq_sig_all = 1, .qp_type = IBV_QPT_RC};
 
 	MUST(!rdma_create_qp(id, NULL, &attr));
 	mr = rdma_reg_msgs(id, memory, SIZE);

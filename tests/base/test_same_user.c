@@ -190,7 +190,7 @@ static void users_have_numbers(void **state)
 	struct view v = victim_view(false);
 
 	if (!v.possible)
-		skip();
+		return; /* skip() of cmocka is a failure to meson */
 	assert_true(v.fellow.is_there && v.fellow.same_number);
 	assert_true(v.fellow.peer && v.fellow.sender && v.fellow.file && v.ended.peer);
 	assert_true(v.stranger.is_there && !v.stranger.same_number);
@@ -202,7 +202,7 @@ static void unmapped_users_share_a_number_and_nothing_else(void **state)
 	struct view v = victim_view(true);
 
 	if (!v.possible)
-		skip();
+		return; /* skip() of cmocka is a failure to meson */
 	assert_true(v.fellow.is_there && v.fellow.same_number);
 	assert_true(v.fellow.sender && v.fellow.file);
 	assert_int_equal(v.fellow.peer, is_told_by_the_kernel());

@@ -425,6 +425,7 @@ static void record_live_and_be_cut(void)
 		pthread_t thread;
 
 		pthread_create(&thread, NULL, record_together, NULL);
+		pthread_detach(thread);
 	}
 	pthread_barrier_wait(&all_here);
 	trace_live_end();

@@ -50,7 +50,7 @@ def each_case():
 def sayings():
     for words in (("--pages", ME), ("-S", ME), ("--only", "races", ME)):
         result = through(*words)
-        check(f"--through with {words[-2]} is refused", result.returncode == 2 and "cannot be had" in result.stdout, result.stdout)
+        check(f"--through with {words[-2]} is refused", result.returncode == 2 and "cannot be checked" in result.stdout, result.stdout)
     result = through(ME, "leak_cq", "wrong", device="other0")
     check("a device that the program does not open", result.returncode == 0 and
           "the program has opened no device 'other0'" in result.stdout, result.stdout)

@@ -37,7 +37,7 @@ two_processes() {
 by_itself() {
 	rm -f "$work"/trace*
 	UROCE_TRACE=$work/trace env $first uroce run "$doubles/gpu_two" >"$work/two" 2>&1 &&
-		uroce trace --limit 0 --requests "$work"/trace* | grep -c 'no packet$'
+		uroce trace --limit 0 --requests "$work"/trace* | grep -c 'without a packet$'
 }
 
 env $first uroce doctor >"$work/doctor" 2>&1

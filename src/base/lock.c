@@ -31,7 +31,8 @@ static bool is_ours(uint32_t word)
 	return (word & ~LOCK_WANTED) == lock_held;
 }
 
-/* Of an ancestor: whoever comes first has it. No analysis: only the value of the word says whether it was taken. */
+/* A lock of an ancestor: the first thread that comes has it. No analysis: only the value of the word says whether it
+ * was taken. */
 static bool lock_inherit(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSIS
 {
 	uint32_t word = atomic_load_explicit(&l->word, memory_order_relaxed);

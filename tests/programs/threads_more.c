@@ -358,7 +358,7 @@ static void *addresses(void *arg)
 		int error = ibv_post_recv(datagrams, &receive, &bad_receive);
 		MUST(!error || error == ENOMEM);
 		ZERO(ibv_post_send(datagrams, &wr, &bad));
-		do { /* and destroys it as soon as that one is complete, whoever has seen it */
+		do { /* and destroys it as soon as that one is complete, by whichever thread */
 			MUST((got = ibv_poll_cq(datagram_cq, 1, &wc)) >= 0);
 			MUST(!got || wc.status == IBV_WC_SUCCESS);
 			if (got && wc.opcode == IBV_WC_SEND)

@@ -268,11 +268,3 @@ void export_release(struct share *s, uint32_t file)
 	if (last && s->on_release)
 		s->on_release(s->on_release_arg);
 }
-
-void export_close(struct share *s)
-{
-	lock_assert_unshared(&s->file_lock);
-	for (uint32_t i = 0; i < SHARE_FILES; i++)
-		if (s->file[i].regions && s->file[i].shown.fd >= 0)
-			close(s->file[i].shown.fd);
-}

@@ -34,7 +34,4 @@ void export_make_gpu(struct share *s, const struct gpu_memory *gpu, uint64_t add
 		     struct exported *where);
 void export_release(struct share *s, uint32_t file);
 
-/* Closes all descriptors. */
-void export_close(struct share *s);
-
 #endif

@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory/kind.h"
+struct gpu_memory;
+struct memory_atomic;
 
 /* The name of the driver library that the program has loaded, "CUDA" or "HIP", if it has a GPU; else NULL. */
 const char *gpu_works(void);

@@ -7,12 +7,12 @@
 #include "base/hooks.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
+#include "memory/gpu.h"
 #include "memory/gpu_lane.h"
+#include "memory/kind.h"
 
-#define PAGE 4096u /* at least every page is touched */
-#define PIECE                                                                                                  \
-	(512ul << 10) /* bytes of a copy, at most: one is copied by the GPU while the processor copies another \
-		       */
+#define PAGE  4096u	    /* at least every page is touched */
+#define PIECE (512ul << 10) /* bytes of a copy, at most: the GPU copies one while the processor copies another */
 
 static bool copy_in(void *arg, size_t offset, void *bytes, size_t length)
 {

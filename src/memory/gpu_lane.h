@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What gpu.c and gpu_copy.c share. */
+/* The contexts of GPU drivers in which uroce copies, and allocations in them. For gpu.c and gpu_copy.c only. */
 #ifndef UROCE_GPU_LANE_H
 #define UROCE_GPU_LANE_H
 
 #include <stdatomic.h>
 
 #include "base/lock.h"
-#include "memory/gpu.h"
 #include "memory/gpu_driver.h"
 
 #define GPU_STAGING (4ul << 20) /* bytes of pinned memory for each context */

@@ -17,7 +17,6 @@
 #include "base/memfd.h"
 #include "base/ptracer.h"
 #include "memory/shareable.h"
-#include "memory/export.h"
 
 #define PATIENCE 256 /* number of yields before the waiter checks whether the visitor is alive */
 
@@ -102,12 +101,16 @@ static bool is_inert(const struct share *s)
 	return atomic_load_explicit(&((struct share *)s)->inert, memory_order_relaxed);
 }
 
+/* Closes all descriptors. */
 static void close_all(struct share *s)
 {
 	lock_assert_unshared(&s->lock);
+	lock_assert_unshared(&s->file_lock);
 	close(s->fd);
 	close(s->visitor_fd);
-	export_close(s);
+	for (uint32_t i = 0; i < SHARE_FILES; i++)
+		if (s->file[i].regions && s->file[i].shown.fd >= 0)
+			close(s->file[i].shown.fd);
 	for (int i = 0; i < SHARE_SLOTS; i++)
 		if (s->pidfd[i] >= 0)
 			close(s->pidfd[i]);

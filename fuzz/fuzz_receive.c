@@ -11,6 +11,8 @@
 
 #include "engine/engine.h"
 #include "object/ah.h"
+#include "object/cq_poll.h"
+#include "object/hca_init.h"
 #include "require.h"
 
 enum {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "object/hca_init.h"
 #include "require.h"
 #include "rsocket/rsocket.h"
 

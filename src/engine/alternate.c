@@ -5,14 +5,13 @@
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/timers.h"
-#include "object/show.h"
 
 void migration_enter(struct qp *qp, enum ibv_mig_state state, enum migration_reason reason)
 {
 	qp->attr.path_mig_state = state;
 	trace(migrate, qp->base.qp_num, state, reason, qp->req.una.v, 0, 0);
 	engine_set_lane(qp);
-	show_qp(qp);
+	qp_show(qp);
 }
 
 #define SWAP(a, b)                         \

@@ -6,7 +6,6 @@
 #include "engine/lane.h"
 #include "engine/owed.h"
 #include "engine/timers.h"
-#include "object/show.h"
 #include "wire/grh.h"
 
 /* XRC: the completion goes to the CQ of the SRQ that the message named; if that is gone, the message is lost with
@@ -237,7 +236,7 @@ NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	engine_set_state(qp, IBV_QPS_ERR);
-	show_qp(qp);
+	qp_show(qp);
 	r->response_count = 0;
 	r->ack = ACK_NONE;
 	r->cnp_owed = false;

@@ -4,7 +4,6 @@
 #include "base/trace.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
-#include "object/show.h"
 
 void engine_set_lane(struct qp *qp)
 {
@@ -31,5 +30,5 @@ void engine_set_state(struct qp *qp, enum ibv_qp_state state)
 void engine_renew_lane(struct qp *qp)
 {
 	engine_set_lane(qp);
-	show_qp(qp);
+	qp_show(qp);
 }

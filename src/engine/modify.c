@@ -17,7 +17,6 @@
 #include "engine/owed.h"
 #include "engine/scoreboard.h"
 #include "engine/timers.h"
-#include "object/show.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
 
@@ -431,7 +430,7 @@ int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	qp->attr.cur_qp_state = to;
 	if (mask & IBV_QP_PATH_MIG_STATE)
 		migration_set(qp, attr->path_mig_state, now);
-	show_qp(qp);
+	qp_show(qp);
 	settle_drain(qp);
 	return 0;
 }

@@ -19,7 +19,6 @@
 #include "engine/timers.h"
 #include "engine/uc.h"
 #include "engine/ud.h"
-#include "object/show.h"
 #include "wire/grh.h"
 
 /* ---- the fast path: acknowledgements ---- */
@@ -343,7 +342,7 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 	if (qp->state == IBV_QPS_RTR && !qp->comm_est && (is_in_sequence(qp, p) || !is_reliable(qp))) {
 		qp->comm_est = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
-		show_qp(qp);
+		qp_show(qp);
 	}
 	if (likely(is_reliable(qp)))
 		responder_receive(qp, p, now);

@@ -4,7 +4,10 @@
 #ifndef UROCE_CHECKER_H
 #define UROCE_CHECKER_H
 
-#include "object/qp.h"
+#include "base/hooks.h"
+
+struct qp;
+struct packet;
 
 struct checker {
 	/* A packet is about to be taken. */

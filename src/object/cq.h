@@ -90,7 +90,7 @@ static inline uint32_t cq_tail(const struct cq *cq)
 	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
 }
 
-/* These too, and who only wants a hint needs no lock. */
+/* These are written under the lock, too. Read without it they are a hint. */
 static inline uint32_t cq_arm(const struct cq *cq)
 {
 	return atomic_load_explicit(&cq->arm, memory_order_relaxed);
@@ -101,10 +101,9 @@ static inline bool cq_overrun(const struct cq *cq)
 	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
 }
 
-/* What is not common of cq_push(); these give the lock back. The CQE does not fit: true if its user wants it to be
- * lost, and nothing else to happen. */
+/* The uncommon parts of cq_push(); both release the lock. cq_refuse(): the CQE does not fit; true if the CQ ignores
+ * overruns. cq_wake(): a CQE has come to an armed CQ; `urgent`: it is solicited or an error. */
 bool cq_refuse(struct cq *cq) RELEASE(cq->lock);
-/* A CQE has come to a CQ that is armed; `urgent`: one that a request for solicited ones is told of. */
 void cq_wake(struct cq *cq, bool urgent) RELEASE(cq->lock);
 
 /* A hint without the lock. */
@@ -115,16 +114,16 @@ static inline bool cq_looks_empty(const struct cq *cq)
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
 }
 
-/* A thread that has found a CQ empty and looks what has come: it may be given completions as they are made. */
+/* A thread that has found a CQ empty and receives: completions may go to it directly. */
 struct cq_poller {
 	struct cq *cq;
 	struct ibv_wc *wc;
 	int max, got;
 };
 
-/* Whether a success may be given to it, as it would be the next that it finds there. The CQEs of a QP are pushed under
- * its lock, so who holds that sees whether earlier ones wait. Who arms the CQ meanwhile, in another thread, has done so
- * behind this completion. */
+/* Whether a success may be given to `by`: it would be the next completion that this thread finds in the CQ. The CQEs of
+ * a QP are pushed under its lock, so the holder sees whether earlier ones wait. A concurrent ibv_req_notify_cq() is
+ * ordered after this completion, so it need not notify. */
 static inline bool cq_is_polled(const struct cq *cq, const struct cq_poller *by)
 {
 	return by && by->cq == cq && by->got < by->max && cq_looks_empty(cq) &&
@@ -174,9 +173,8 @@ static inline __attribute__((always_inline)) bool cq_put(struct cq *cq, struct c
 }
 
 /* Adds a CQE; tells hca->ops->cq_event if the CQ was armed for it, or cq_delayed if moderation holds the event back for
- * now. A success goes to `poller`, if that is a thread that has found this CQ empty and looks what has come (NULL:
- * there is none); the slot that it frees is noted in *reclaimed. False: the CQ was full, or had overrun before; then
- * hca->ops->cq_error is told (once) and the CQE is lost.
+ * now. A success may go to `poller` (NULL: no thread polls); the slot that it frees is noted in *reclaimed. False: the
+ * CQ was full, or had overrun before; then hca->ops->cq_error is told (once) and the CQE is lost.
  *
  * Inlined, and field by field, so that what the caller has in registers goes to the ring at once: by way of memory it
  * would be read back in larger pieces than it was written in, which stalls the processor. */
@@ -202,28 +200,30 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 	return true;
 }
 
-/* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
-int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
-/* The same as the application knows them, of a CQ that does not look empty; the poll ends with it. */
-int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out) EXCLUDES(cq->lock);
-
 /* From now on, one event for so many completions. */
 void cq_moderate(struct cq *cq, uint16_t batch) EXCLUDES(cq->lock);
-/* What was held back has waited long enough. */
+/* Sends the event that moderation has delayed. */
 void cq_release(struct cq *cq) EXCLUDES(cq->lock);
 
-/* Arms the CQ: cq_event for the next completion (of solicited ones only), or at once if some wait there of which nobody
- * has been told. */
+/* Arms the CQ: cq_event comes for the next completion (the next solicited one), or at once if completions wait that
+ * caused no event. */
 void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
 
+/* Whether completions are left in a CQ that is armed for any. A hint without the lock. */
+static inline bool cq_has_left(const struct cq *cq)
+{
+	return unlikely(cq_arm(cq) == CQ_ARMED) && !cq_looks_empty(cq);
+}
+
+/* Sends an event for completions that are left. */
 void cq_tell_rest(struct cq *cq) EXCLUDES(cq->lock);
 
-/* To be called when a poll has ended, as cq_poll_wc() does: what it has left in a CQ that is armed was there as that
- * was armed, else an event would have gone then. Adapters send one as it is armed. Ours goes now, so that who arms
- * first and then polls until nothing is left has no event too many. */
+/* Call it at the end of a poll, as cq_poll_wc() does. Completions that are left in an armed CQ were there when it was
+ * armed: adapters send their event at that moment. uroce sends it now, so that a program that arms first and then polls
+ * until the CQ is empty gets no needless event. */
 static inline void cq_left(struct cq *cq)
 {
-	if (unlikely(cq_arm(cq) == CQ_ARMED) && !cq_looks_empty(cq))
+	if (cq_has_left(cq))
 		cq_tell_rest(cq);
 }
 

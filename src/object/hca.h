@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The host channel adapter: what all devices, contexts and threads of a process share. One per process; the simulator
- * has one per node. The caller of hca_init() calls hca_fini() when no object is left. */
+ * has one per node. hca_init() makes it (object/hca_init.h). */
 #ifndef UROCE_HCA_H
 #define UROCE_HCA_H
 
@@ -131,9 +131,7 @@ static inline uint32_t hca_number(struct hca *hca, uint32_t index)
 	return slot_number(slot, index);
 }
 
-/* `seed` is random in use, so that keys are unpredictable, and fixed in a test. QPNs are drawn by `draw`; NULL, in a
- * test: from the seed. 0 or -ENOMEM. */
-int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t seed, uint32_t (*draw)(void *hca));
+/* Frees the pools, when no object is left. */
 void hca_fini(struct hca *hca);
 
 /* The part of the next slot that this process needs to have a further QP or SRQ; -1: it needs none, or has all. */

@@ -6,16 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/lock.h"
-
-/* The regions that were deregistered last. */
-static struct gone {
-	const struct hca *hca;
-	uint32_t key;
-	uint64_t iova, length, at;
-} gone[KEYS_REMEMBERED];
-static uint32_t gone_count;
-static struct lock gone_lock;
+#include "object/mr.h"
 
 const char *access_text(unsigned access, char text[128])
 {
@@ -36,34 +27,11 @@ const char *access_text(unsigned access, char text[128])
 	return text;
 }
 
-/* If the lock is taken, the region is not remembered: a child of fork() may find it so. */
-void key_gone(const struct mr *mr, uint32_t key)
-{
-	if (!lock_try(&gone_lock))
-		return;
-	gone[gone_count++ % KEYS_REMEMBERED] = (struct gone){mr->hca, key, mr->iova, mr->length, clock_now()};
-	lock_drop(&gone_lock);
-}
-
-static bool find_gone(const struct hca *hca, uint32_t key, struct gone *found)
-{
-	bool is_found = false;
-
-	if (!lock_try(&gone_lock))
-		return false;
-	for (uint32_t i = 0; i < KEYS_REMEMBERED && !is_found; i++) {
-		*found = gone[i];
-		is_found = found->key == key && found->hca == hca;
-	}
-	lock_drop(&gone_lock);
-	return is_found;
-}
-
 static enum key_fault fault_of_no_region(const struct hca *hca, uint32_t key, char *text)
 {
-	struct gone old;
+	struct mr_gone old;
 
-	if (!find_gone(hca, key, &old)) {
+	if (!mr_find_gone(hca, key, &old)) {
 		snprintf(text, KEY_FAULT_TEXT, "no region has the key 0x%x", key);
 		return KEY_UNKNOWN;
 	}

@@ -3,26 +3,26 @@
 #ifndef UROCE_KEY_FAULT_H
 #define UROCE_KEY_FAULT_H
 
-#include "object/mr.h"
+#include <stdint.h>
+
+struct hca;
+struct pd;
 
 /* In the order of the causes from CAUSE_LKEY_UNKNOWN and CAUSE_RKEY_UNKNOWN on. */
 enum key_fault {
 	KEY_UNKNOWN,
-	KEY_GONE, /* its region was deregistered: one of the last KEYS_REMEMBERED */
+	KEY_GONE, /* its region was deregistered: mr_find_gone() */
 	KEY_DOMAIN,
 	KEY_BOUNDS,
 	KEY_RIGHTS,
 	KEY_UNMAPPED, /* nothing else is wrong */
 };
 
-enum { KEYS_REMEMBERED = 256, KEY_FAULT_TEXT = 400 };
+enum { KEY_FAULT_TEXT = 400 };
 
 /* The fault of an access to [va, va + length) by `key`, and a clause that describes it. */
 enum key_fault key_fault(struct hca *hca, const struct pd *pd, uint32_t key, uint64_t va, uint64_t length,
 			 unsigned access, char text[KEY_FAULT_TEXT]);
-
-/* A region is about to lose this key. */
-void key_gone(const struct mr *mr, uint32_t key);
 
 /* "LOCAL_WRITE|REMOTE_READ"; "none". */
 const char *access_text(unsigned access, char text[128]);

@@ -3,8 +3,41 @@
 
 #include <errno.h>
 
-#include "object/key_fault.h"
-#include "object/show.h"
+#include "base/clock.h"
+#include "memory/export.h"
+#include "memory/gpu.h"
+#include "memory/share.h"
+#include "memory/shareable.h"
+
+static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
+
+/* Regions that were deregistered last. */
+static struct mr_gone gone[MR_GONE_KEPT];
+static uint32_t gone_count;
+static struct lock gone_lock;
+
+/* Remembers a region. If the lock is taken, it is not remembered: a child of fork() may find it so. */
+static void remember(const struct mr *mr)
+{
+	if (!lock_try(&gone_lock))
+		return;
+	gone[gone_count++ % MR_GONE_KEPT] = (struct mr_gone){mr->hca, mr->base.lkey, mr->iova, mr->length, clock_now()};
+	lock_drop(&gone_lock);
+}
+
+bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found)
+{
+	bool is_found = false;
+
+	if (!lock_try(&gone_lock))
+		return false;
+	for (uint32_t i = 0; i < MR_GONE_KEPT && !is_found; i++) {
+		*found = gone[i];
+		is_found = found->key == key && found->hca == hca;
+	}
+	lock_drop(&gone_lock);
+	return is_found;
+}
 
 uint32_t mr_key(const struct mr *mr, uint8_t tag)
 {
@@ -17,6 +50,112 @@ static uint32_t new_key(struct mr *mr)
 	mr->tag += (uint8_t)(1 + hca_random(mr->hca) % 255);
 	return mr_key(mr, mr->tag);
 }
+
+/* ---- what local peers see of a region ---- */
+
+/* True if the region is memory of this process. */
+static bool is_memory(const struct mr *mr)
+{
+	return mr->kind == MEMORY_PLAIN || mr->kind == MEMORY_PAGED;
+}
+
+static void show_open(struct mr *mr, const struct shareable *where, uint32_t file)
+{
+	mr->file = (uint8_t)file;
+	share_open_region(mr->hca->share, mr->index, mr->base.rkey,
+			  &(struct share_region){
+				  .access = mr->access & MR_REMOTE,
+				  .pd = (uintptr_t)mr->pd,
+				  .iova = mr->iova,
+				  .length = mr->length,
+				  .address = (uintptr_t)mr->memory,
+				  .offset = where->offset,
+				  .mapped = where->mapped,
+				  .skip = where->skip,
+				  .file = file,
+			  });
+}
+
+static void show_gpu(struct mr *mr)
+{
+	struct exported e;
+
+	export_make_gpu(mr->hca->share, mr->handle.gpu, (uintptr_t)mr->memory, mr->length, &e);
+	if (e.file)
+		show_open(mr, &(struct shareable){e.offset, e.mapped, 0}, e.file);
+}
+
+static void hide_gpu(struct mr *mr)
+{
+	struct share *s = mr->hca->share;
+
+	if (!mr->file)
+		return;
+	share_close_region(s, mr->index);
+	share_settle(s);
+	export_release(s, mr->file);
+	mr->file = 0;
+}
+
+/* Publishes a region to local peers: memory/share.h. */
+static void show_region(struct mr *mr)
+{
+	struct share *s = mr->hca->share;
+	struct shareable where;
+	struct exported exported = {0};
+
+	mr->file = 0;
+	if (!s)
+		return;
+	if (mr->kind == MEMORY_GPU)
+		show_gpu(mr);
+	if (!is_memory(mr))
+		return;
+	/* the driver of a GPU may have pinned pages, which then must not move */
+	shareable_make(s->arena, mr->memory, mr->length, !mr_is_indirect(mr) && !gpu_is_loaded(), &where);
+	/* memory that may not be present is not for one-sided operations of others: the queue handles it */
+	if (mr_is_indirect(mr))
+		return;
+	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
+		export_make(s, mr->memory, mr->length, &exported);
+		where = (struct shareable){exported.offset, exported.mapped, 0};
+	}
+	show_open(mr, &where, exported.file);
+}
+
+/* Withdraws it; waits until no local peer is inside. */
+static void hide_region(struct mr *mr)
+{
+	struct share *s = mr->hca->share;
+	const struct share_region *r;
+	struct shareable where = {0};
+
+	if (!s)
+		return;
+	if (mr->kind == MEMORY_GPU)
+		hide_gpu(mr);
+	if (!is_memory(mr))
+		return;
+	if (!mr_is_indirect(mr)) {
+		share_close_region(s, mr->index);
+		share_settle(s);
+		r = share_region(s, mr->index);
+		if (r && !mr->file)
+			where = (struct shareable){r->offset, r->mapped, r->skip};
+	}
+	export_release(s, mr->file);
+	mr->file = 0;
+	shareable_release(s->arena, mr->memory, mr->length, &where);
+}
+
+/* Withdraws it for a while. Does not wait: show_settle(). */
+static void suspend_region(struct mr *mr)
+{
+	if (mr->hca->share)
+		share_close_region(mr->hca->share, mr->index);
+}
+
+/* ---- registration ---- */
 
 static void mr_fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
 		    unsigned access)
@@ -110,7 +249,7 @@ static int close_region(struct mr *mr)
 	lock_drop(&mr->hca->window_lock);
 	if (busy)
 		return -EBUSY;
-	key_gone(mr, mr->base.lkey);
+	remember(mr);
 	mr_close(mr);
 	hide_region(mr);
 	return 0;
@@ -162,5 +301,6 @@ void mr_resume(struct mr *mr)
 {
 	mr->base.lkey = mr->base.rkey = new_key(mr);
 	mr_open(mr, mr->base.rkey);
-	resume_region(mr);
+	if (mr->hca->share)
+		share_reopen_region(mr->hca->share, mr->index, mr->base.rkey);
 }

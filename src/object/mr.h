@@ -16,6 +16,8 @@
 
 /* Beside enum ibv_access_flags: local keys reach it. Set for regions, not for windows. */
 #define MR_LOCAL (1u << 31)
+/* The rights of peers. */
+#define MR_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct mr {
 	union { /* what the application has: first */
@@ -35,7 +37,7 @@ struct mr {
 	_Atomic uint32_t key; /* 0: dead */
 	uint8_t tag;	      /* low eight bits of its last key */
 	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
-	uint8_t file;	      /* a region: the number in struct exported; 0: none. For show.c */
+	uint8_t file;	      /* a region: the number in struct exported; 0: none */
 	uint8_t kind;	      /* a region: enum memory_kind */
 	uint32_t number;      /* a region: counted from 1 as they are registered */
 	union {
@@ -78,6 +80,16 @@ void mr_revoke(struct hca *hca, uint32_t key);
  * suspended. */
 void mr_suspend(struct mr *mr);
 void mr_resume(struct mr *mr);
+
+/* A region that was deregistered, and when. The last MR_GONE_KEPT are remembered. */
+enum { MR_GONE_KEPT = 256 };
+struct mr_gone {
+	const struct hca *hca;
+	uint32_t key;
+	uint64_t iova, length, at;
+};
+/* The one that had this key; false: none is known. */
+bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found);
 
 /* For window.c. Allocates or frees one of those that `count` counts, up to `limit`; NULL and errno ENOMEM. */
 struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit);

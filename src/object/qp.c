@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "object/qp.h"
 
-#include "object/early.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/share.h"
 #include "object/checker.h"
-#include "object/show.h"
+#include "object/early.h"
 
 const struct checker *checker;
 
@@ -180,6 +179,34 @@ void responder_free(struct responder *r)
 	early_free(r->early);
 }
 
+/* A UC QP is no target, but local peers look at its addresses as well. */
+static bool is_shown(const struct qp *qp)
+{
+	if (!qp->alive || qp->needs_packets || (qp->transport != TRANSPORT_RC && qp->transport != TRANSPORT_UC))
+		return false;
+	/* the first request tells a QP in RTR that the connection is established: it must arrive as a packet */
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);
+}
+
+void qp_show(struct qp *qp)
+{
+	unsigned access = qp->attr.qp_access_flags & MR_REMOTE;
+	struct share *s = qp->hca->share;
+
+	if (!s)
+		return;
+	if (!is_shown(qp)) {
+		share_close_qp(s, qp->index);
+		return;
+	}
+	if (qp->transport != TRANSPORT_RC)
+		access = 0;
+	if (!qp->resp.response_size) /* it remembers no READs and atomics, so it allows none */
+		access &= IBV_ACCESS_REMOTE_WRITE;
+	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,
+		      share_pair(qp->path.sgid.raw, qp->base.qp_num, qp->path.dgid.raw, qp->attr.dest_qp_num));
+}
+
 void qp_destroy(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
@@ -191,7 +218,7 @@ void qp_destroy(struct qp *qp)
 	}
 	lock_take(&qp->lock);
 	qp->alive = false;
-	show_qp(qp);
+	qp_show(qp);
 	lock_take(&hca->ready_lock);
 	list_remove(&qp->ready);
 	lock_drop(&hca->ready_lock);

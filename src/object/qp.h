@@ -410,6 +410,10 @@ static inline struct rq *qp_receives(struct qp *qp)
 	return qp->srq ? &qp->srq->rq : &qp->rq;
 }
 
+/* Tells local peers whether, and how, they may access memory by this QP: memory/share.h. Call it when anything changes
+ * that decides this. */
+void qp_show(struct qp *qp); /* under its lock */
+
 /* Withdraws all receives that senders to this QP have been granted. */
 void qp_withdraw(struct qp *qp); /* under its lock */
 

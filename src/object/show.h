@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Publishes regions and QPs to local peers (memory/share.h), so that they can access them by one-sided operations. */
+/* What local peers see of an adapter (memory/share.h): regions (mr.c) and QPs (qp.c) that they can access by one-sided
+ * operations. Any thread may call. */
 #ifndef UROCE_SHOW_H
 #define UROCE_SHOW_H
 
-#include "object/mr.h"
-#include "object/qp.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* Publish a region; withdraw it: hide_region() waits until no local peer is inside. */
-void show_region(struct mr *mr);
-void hide_region(struct mr *mr);
-/* Withdraw a region for a while, then publish it with a new key. Does not wait: see show_settle(). */
-void suspend_region(struct mr *mr);
-void resume_region(struct mr *mr);
+struct hca;
 
-/* Allocates memory for regions of uroce itself, which local peers can map if possible; free it by munmap(2). NULL and
- * errno. */
+/* Allocates memory for regions of uroce itself, which local peers can map if possible. NULL and errno on failure. Free
+ * it by munmap(2). */
 void *show_memory(struct hca *hca, size_t length);
-
-/* Call it when anything changes that decides whether the peer of the QP may access memory by one-sided operations. */
-void show_qp(struct qp *qp); /* under its lock */
 
 /* Waits for all accesses that local peers began before regions and QPs were closed. Call it without locks. */
 void show_settle(struct hca *hca);

@@ -74,7 +74,7 @@ static void bind(struct hca *hca, struct mr *w, struct mr *region, uint64_t qp_s
 	w->iova = b->access & IBV_ACCESS_ZERO_BASED ? 0 : b->address;
 	w->length = b->length;
 	w->memory = mr_at(region, b->address);
-	w->access = b->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	w->access = b->access & MR_REMOTE;
 	mr_open(w, mr_key(w, b->tag));
 }
 

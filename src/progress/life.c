@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "memory/share.h"
 #include "object/hca.h"
+#include "object/hca_init.h"
 #include "port/domain.h"
 #include "port/faults.h"
 #include "port/local.h"

@@ -9,6 +9,7 @@
 
 #include "rsocket/datagram.h"
 #include "rsocket/local.h"
+#include "object/cq_poll.h"
 
 #define BUCKETS	    64
 #define BUCKET_MOST 64	/* peers known: who has been there longest goes */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rsocket/rsocket.h"
+#include "object/cq_poll.h"
 
 #define BATCH	   32
 #define QUIET	   16 /* messages of data that one completion tells of */

@@ -15,6 +15,7 @@
 #include "verbs/channel.h"
 #include "device/adapter.h"
 #include "device/front.h"
+#include "object/cq_poll.h"
 #include "verbs/context.h"
 #include "verbs/context.h"
 #include "verbs/fork.h"

@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "check/operations.h"
 #include "fault/inject.h"
+#include "object/cq_poll.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 

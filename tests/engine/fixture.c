@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fixture.h"
+#include "object/cq_poll.h"
+#include "object/hca_init.h"
 
 #include <stdlib.h>
 #include <string.h>

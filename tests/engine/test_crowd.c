@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "fixture.h"
+#include "object/cq_poll.h"
+#include "object/hca_init.h"
 
 enum {
 	SENDERS = 4,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fast_path.h"
+#include "object/cq_poll.h"
 
 static struct local_peer *find_near(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {

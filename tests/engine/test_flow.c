@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fixture.h"
+#include "object/cq_poll.h"
 
 enum {
 	FREE = 32,     /* messages that nobody needs to allow */

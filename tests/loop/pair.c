@@ -20,6 +20,7 @@
 #include "progress/life.h"
 #include "progress/poll.h"
 #include "loop/netns.h"
+#include "object/cq_poll.h"
 
 int pair_event = -1;
 

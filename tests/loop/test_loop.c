@@ -37,6 +37,7 @@
 #include "progress/poll.h"
 #include "progress/wait.h"
 #include "loop/pair.h"
+#include "object/cq_poll.h"
 
 #ifdef __SANITIZE_THREAD__
 #define THREAD_SANITIZER true

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "object/cq_poll.h"
+#include "object/hca_init.h"
 #include "sim/dice.h"
 #include "sim/heap.h"
 #include "tcp.h"

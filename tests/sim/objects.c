@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shortage.h"
+#include "object/hca_init.h"
 
 /* What a call that fails may not change. */
 struct census {

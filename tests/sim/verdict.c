@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "links.h"
+#include "object/cq_poll.h"
 
 static uint8_t byte_of(const struct link *l, uint32_t number, uint32_t i)
 {

@@ -8,6 +8,7 @@
 #include "own.h"
 #include "shortage.h"
 #include "world.h"
+#include "object/cq_poll.h"
 
 enum kind {
 	KIND_SEND,

@@ -276,8 +276,7 @@ void peers_arrive(const struct qp *qp, const struct packet *p)
 	}
 	if (qp->transport != TRANSPORT_RC || !psn_equal(p->psn, qp->resp.expected))
 		return; /* it is a duplicate, or waits for its turn */
-	for (bool waits = qp->resp.holds_early; p;
-	     p = waits ? early_at(qp->resp.early, psn_add(p->psn, span_of(qp, p))) : NULL)
+	for (; p; p = early_at(qp->resp.early, psn_add(p->psn, span_of(qp, p))))
 		access_of(qp, p);
 }
 

@@ -106,7 +106,7 @@ static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 		qp->req.plain = true;
 	else if (!progress && (qp->req.gap_seen || (!qp->req.board && !spend_retry(qp))))
 		return;
-	if (qp->req.board && !qp->req.lossless) {
+	if (qp->req.board && !qp->req.lossless && board_follow(qp->req.board, &qp->req)) {
 		missing_one(qp, psn);
 		return;
 	}
@@ -214,12 +214,12 @@ static struct packet *next_kept(struct qp *qp, uint64_t now)
 		completer_acknowledge(qp, (uint32_t)psn_diff(m->told, r->una), now);
 	if (qp->state == IBV_QPS_ERR)
 		return NULL;
-	if (!r->answers || !early_first(r->answers, r->una, &first) ||
+	if (!early_first(r->answers, r->una, &first) ||
 	    !completer_acknowledge(qp, (uint32_t)psn_diff(first, r->una), now)) {
 		reassembly_look(qp);
 		return NULL;
 	}
-	return qp->state == IBV_QPS_ERR ? NULL : early_next(r->answers, first);
+	return qp->state == IBV_QPS_ERR ? NULL : early_next(&r->answers, first);
 }
 
 static void receive_response(struct qp *qp, const struct packet *p, uint64_t now)

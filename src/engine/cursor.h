@@ -46,6 +46,8 @@ static inline bool requester_acknowledged(struct requester *r, uint32_t packets,
 	behind = psn_diff(r->next, r->una) < 0;
 	r->flight = behind || charge > r->flight ? 0 : r->flight - charge;
 	grow_window(r, charge);
+	if (unlikely(r->board) && psn_equal(r->una, r->high))
+		scoreboard_rest(r);
 	return behind;
 }
 

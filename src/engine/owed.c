@@ -7,9 +7,8 @@ void responder_drop_early(struct qp *qp)
 {
 	struct responder *r = &qp->resp;
 
-	if (r->holds_early)
-		early_clear(r->early);
-	r->holds_early = r->sack_owed = r->gap_open = false;
+	early_drop(&r->early);
+	r->sack_owed = r->gap_open = false;
 }
 
 void engine_ask_from(struct qp *qp, psn_t psn)

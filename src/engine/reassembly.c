@@ -42,7 +42,7 @@ static void lose(struct qp *qp, psn_t psn)
 	struct scoreboard *b = &qp->req.reads->board;
 
 	if (!wants_response_at(qp, psn)) {
-		set_add(&b->has, psn); /* an ACK for a later one, or a response, does for it */
+		set_add(b, &b->has, psn); /* an ACK for a later one, or a response, does for it */
 		return;
 	}
 	board_lose(b, psn);
@@ -56,7 +56,7 @@ static void find_missing(struct qp *qp)
 	uint32_t before = b->lost.count;
 
 	for (psn_t psn = r->una; psn_diff(b->top, psn) > 0; psn = psn_add(psn, 1))
-		if (!set_has(&b->has, psn) && !set_has(&b->lost, psn) && board_overtaken(b, psn))
+		if (!set_has(b, &b->has, psn) && !set_has(b, &b->lost, psn) && board_overtaken(b, psn))
 			lose(qp, psn);
 	if (b->lost.count != before)
 		note_loss(qp, false);
@@ -73,7 +73,9 @@ bool reassembly_keep(struct qp *qp, const struct packet *p, uint64_t now)
 	reassembly_settle(r);
 	if (!wants_response_at(qp, p->psn))
 		return true; /* no peer answers so */
-	if (set_has(&m->board.has, p->psn) || !early_keep(&r->answers, r->una, p, 1))
+	if (!board_cover(&m->board, r->next))
+		return false;
+	if (set_has(&m->board, &m->board.has, p->psn) || !early_keep(&r->answers, r->una, p, 1))
 		return true;
 	note_received(r, &m->board, p->psn, now);
 	note_heard(qp, now);
@@ -89,6 +91,8 @@ bool reassembly_told(struct qp *qp, psn_t end, uint64_t now)
 	if (!keeps(r, r->una, now) || psn_diff(r->next, end) < 0)
 		return false;
 	reassembly_settle(r);
+	if (!board_cover(&m->board, r->next))
+		return false;
 	if (psn_diff(end, m->told) > 0)
 		m->told = end;
 	if (psn_diff(end, m->board.top) > 0)
@@ -111,7 +115,7 @@ bool reassembly_answered(struct qp *qp, const struct packet *p, struct packet *r
 	m->works = true;
 	m->ignored = 0;
 	reassembly_settle(r);
-	board_turn(r, &m->board, p->psn, now);
+	board_turn(&m->board, p->psn, r->least_rtt, now);
 	w = find_packet(qp, p->psn, &position, &packet);
 	if (!wqe_wants_response(w))
 		return false;
@@ -138,14 +142,16 @@ bool reassembly_probe(struct qp *qp, uint64_t now)
 	if (!keeps(r, r->una, now) || (r->probes && !m->works))
 		return false;
 	reassembly_settle(r);
+	if (!board_cover(&m->board, r->next))
+		return false;
 	for (psn_t psn = r->una; psn_diff(m->board.top, psn) > 0; psn = psn_add(psn, 1))
-		if (!set_has(&m->board.has, psn) && !set_has(&m->board.lost, psn))
+		if (!set_has(&m->board, &m->board.has, psn) && !set_has(&m->board, &m->board.lost, psn))
 			lose(qp, psn);
-	if (!m->board.lost.count && m->works && !set_has(&m->board.has, last))
+	if (!m->board.lost.count && m->works && !set_has(&m->board, &m->board.has, last))
 		lose(qp, last);
 	/* a NAK will be news */
 	r->gap_seen = false;
-	memset(&r->board->again, 0, sizeof(r->board->again));
+	set_clear(r->board, &r->board->again);
 	set_absent(r);
 	m->urgent = m->board.lost.count;
 	return m->urgent;
@@ -167,7 +173,7 @@ static uint32_t ask_span(struct qp *qp, const struct wqe *w, uint32_t packet, ps
 	uint32_t most = wqe_span(qp, w, packet), left = r->window - min_of(r->window, in_network(r)), span = 1;
 
 	most = min_of(most, max_of(left / (r->mtu + PACKET_OVERHEAD), 1u));
-	while (span < most && set_has(&b->lost, psn_add(psn, span)))
+	while (span < most && set_has(b, &b->lost, psn_add(psn, span)))
 		span++;
 	return span;
 }
@@ -206,7 +212,7 @@ bool reassembly_ask(struct qp *qp, struct tx_batch *batch)
 		if (psn_diff(r->timed, psn) >= 0 && psn_diff(r->timed, psn) < (int32_t)span)
 			forget_timing(r);
 		for (; span; span--, psn = psn_add(psn, 1)) {
-			set_remove(&b->lost, psn);
+			set_remove(b, &b->lost, psn);
 			b->turns++;
 			board_again(b, psn, r->next, batch->now);
 		}

@@ -315,7 +315,7 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 	if (qp->transport != TRANSPORT_RC)
 		return false;
 	if (now && (qp->req.lossless || !from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu ||
-		    p->fecn || p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.holds_early))
+		    p->fecn || p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.early))
 		return false;
 	return fast_receive_rc(qp, p, now, poller);
 }

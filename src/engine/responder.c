@@ -192,7 +192,9 @@ static void keep_early(struct qp *qp, const struct packet *p, enum verdict verdi
 	if (verdict != GAP && !(r->gap_open && psn_equal(r->gap, r->expected)))
 		return;
 	if (early_keep(&r->early, r->expected, p, request_span(qp, p)))
-		r->holds_early = r->sack_owed = true;
+		r->sack_owed = true;
+	else
+		r->sack_owed &= r->early != NULL;
 }
 
 /* The request whose turn it is. True: it is done. */
@@ -219,11 +221,12 @@ static void take_early(struct qp *qp, uint64_t now)
 	bool taken = true;
 
 	r->ack = ACK_URGENT;
-	while (taken && r->holds_early && (p = early_next(r->early, r->expected))) {
-		r->holds_early = r->sack_owed = early_count(r->early);
+	while (taken && r->early && (p = early_next(&r->early, r->expected))) {
+		r->sack_owed = r->early;
 		taken = responder_take(qp, p, now);
 		early_done(p);
 	}
+	r->sack_owed &= r->early != NULL;
 }
 
 void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
@@ -234,7 +237,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 		qp_count(qp, HCA_DUPLICATES);
 		duplicate(qp, p);
 	} else if (verdict == ACCEPT) {
-		if (responder_take(qp, p, now) && unlikely(qp->resp.holds_early))
+		if (responder_take(qp, p, now) && unlikely(qp->resp.early))
 			take_early(qp, now);
 	} else {
 		keep_early(qp, p, verdict);

@@ -13,7 +13,7 @@
 /* The end of what the board can say something of. */
 static psn_t board_end(const struct requester *r)
 {
-	return psn_add(r->una, min_of((uint32_t)psn_diff(r->next, r->una), SELECTIVE_PSNS));
+	return psn_add(r->una, min_of((uint32_t)psn_diff(r->next, r->una), r->board->size));
 }
 
 /* A READ is one packet, which is lost once. */
@@ -45,11 +45,11 @@ static bool find_lost(struct qp *qp, psn_t first, psn_t end)
 	if (psn_diff(end, b->top) > 0)
 		end = b->top;
 	for (psn_t psn = first; psn_diff(end, psn) > 0; psn = psn_add(psn, 1)) {
-		uint32_t place = place_of_psn(psn), word = place / 64;
+		uint32_t place = board_place(b, psn), word = place / 64;
 
 		if (place % 64 == 0 && !~(b->has.bits[word] | b->lost.bits[word]))
 			psn = psn_add(psn, 63);
-		else if (!set_has(&b->has, psn) && !set_has(&b->lost, psn) && board_overtaken(b, psn))
+		else if (!set_has(b, &b->has, psn) && !set_has(b, &b->lost, psn) && board_overtaken(b, psn))
 			lose_request(qp, psn);
 	}
 	return b->lost.count != before;
@@ -76,7 +76,7 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 		bool ask;
 
 		if (w->state == WQE_ERROR) { /* it will fail when those before it are complete */
-			set_remove(&b->lost, psn);
+			set_remove(b, &b->lost, psn);
 			continue;
 		}
 		if (!window_allows_repair(r) || !request_fits(qp, batch, w, packet))
@@ -94,8 +94,8 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 		if (psn_diff(r->timed, psn) >= 0 && psn_diff(r->timed, psn) < (int32_t)span)
 			forget_timing(r);
 		for (; span; span--, psn = psn_add(psn, 1)) {
-			set_remove(&b->lost, psn);
-			if (psn_diff(board_end(r), psn) <= 0 || set_has(&b->has, psn))
+			set_remove(b, &b->lost, psn);
+			if (psn_diff(board_end(r), psn) <= 0 || set_has(b, &b->has, psn))
 				continue;
 			board_again(b, psn, r->next, batch->now);
 		}
@@ -111,14 +111,13 @@ bool scoreboard_missing(struct qp *qp, psn_t psn)
 	struct scoreboard *b = qp->req.board;
 	psn_t end = board_end(&qp->req);
 
-	board_advance(b, qp->req.una);
-	if (psn_diff(end, psn) <= 0 || set_has(&b->has, psn) || set_has(&b->again, psn))
-		return set_has(&b->lost, psn);
+	if (psn_diff(end, psn) <= 0 || set_has(b, &b->has, psn) || set_has(b, &b->again, psn))
+		return set_has(b, &b->lost, psn);
 	lose_request(qp, psn);
 	if (++b->naks_alone < NAKS_ALONE)
 		return true;
 	for (psn_t later = psn; !b->has.count && psn_diff(end, later) > 0; later = psn_add(later, 1))
-		if (!set_has(&b->again, later))
+		if (!set_has(b, &b->again, later))
 			lose_request(qp, later);
 	return true;
 }
@@ -132,9 +131,11 @@ bool scoreboard_lose_all(struct qp *qp, bool below)
 	if (!b)
 		return false;
 	board_advance(b, r->una);
+	if (!below && !board_cover(b, r->next))
+		return false;
 	end = below ? b->top : board_end(r);
 	for (psn_t psn = r->una; psn_diff(end, psn) > 0; psn = psn_add(psn, 1))
-		if (!set_has(&b->has, psn))
+		if (!set_has(b, &b->has, psn))
 			lose_request(qp, psn);
 	return b->lost.count;
 }
@@ -144,7 +145,7 @@ void scoreboard_told(struct qp *qp, psn_t upto, const struct sack *sack, uint64_
 	struct requester *r = &qp->req;
 	psn_t end;
 
-	if (!make_board(r))
+	if (!make_board(r) || !board_follow(r->board, r))
 		return;
 	r->board->naks_alone = 0;
 	end = board_end(r);

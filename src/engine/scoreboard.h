@@ -12,8 +12,8 @@
 bool scoreboard_repair(struct qp *qp, struct tx_batch *batch);
 /* Whether the window lets one of them go. */
 bool scoreboard_may_repair(const struct qp *qp);
-/* A NAK says that this packet is missing, which the peer expects next. False: it is not known to be lost, and was sent
- * again already. */
+/* A NAK says that this packet is missing, which the peer expects next; the board follows the requester. False: it is
+ * not known to be lost, and was sent again already. */
 bool scoreboard_missing(struct qp *qp, psn_t psn);
 /* Nothing has been heard for long: all that the peer is not known to have is lost, or (`below`) all before what it has
  * out of order. False: there is nothing of that kind. */

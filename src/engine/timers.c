@@ -133,9 +133,10 @@ void round_trip_measured(struct requester *r, uint64_t now)
 
 void note_received(struct requester *r, struct scoreboard *b, psn_t psn, uint64_t now)
 {
-	bool measured = r->timed_at && psn_equal(psn, r->timed) && !set_has(&b->has, psn) && !set_has(&b->again, psn);
+	bool measured =
+		r->timed_at && psn_equal(psn, r->timed) && !set_has(b, &b->has, psn) && !set_has(b, &b->again, psn);
 
-	board_received(r, b, psn, now);
+	board_received(b, psn, r->least_rtt, now);
 	if (measured)
 		round_trip_measured(r, now);
 }

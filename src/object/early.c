@@ -13,27 +13,30 @@ struct early {
 	psn_t next;  /* where the next selective acknowledgement of many begins */
 	bool newest; /* the last one began there, so the next one shows the newest packets */
 	uint32_t count;
-	uint64_t bits[SELECTIVE_PSNS / 64];    /* PSNs that waiting packets take; the others are 0 */
-	struct packet *packet[SELECTIVE_PSNS]; /* by the first of its PSNs */
+	uint32_t size;		 /* PSNs from `at` on for which there is room: psn_places() */
+	uint64_t *bits;		 /* PSNs that waiting packets take; the others are 0. Behind ... */
+	struct packet *packet[]; /* ... the packets, each by the first of its PSNs */
 };
 
 /* Relaxed: a limit, nothing depends on it. */
 static _Atomic uint64_t early_bytes;
 
-static uint32_t early_place(psn_t psn)
+static uint32_t early_place(const struct early *e, psn_t psn)
 {
-	return psn.v % SELECTIVE_PSNS;
+	return psn.v & (e->size - 1);
 }
 
 static bool early_has(const struct early *e, psn_t psn)
 {
-	return e->bits[early_place(psn) / 64] >> early_place(psn) % 64 & 1;
+	uint32_t place = early_place(e, psn);
+
+	return (uint32_t)psn_diff(psn, e->at) < e->size && (e->bits[place / 64] >> place % 64 & 1);
 }
 
 static void early_mark(struct early *e, psn_t psn, uint32_t count)
 {
 	for (; count; count--, psn = psn_add(psn, 1))
-		e->bits[early_place(psn) / 64] |= 1ull << early_place(psn) % 64;
+		e->bits[early_place(e, psn) / 64] |= 1ull << early_place(e, psn) % 64;
 }
 
 static uint64_t bytes_kept(const struct packet *p)
@@ -101,39 +104,36 @@ static struct packet *copy_packet(const struct packet *p)
 	return copy;
 }
 
-bool early_keep(struct early **where, psn_t expected, const struct packet *p, uint32_t span)
+/* Makes room for the PSNs in [at, end). False: there is no memory. */
+static bool early_cover(struct early **where, psn_t at, psn_t end)
 {
-	struct early *e = *where ?: (*where = calloc(1, sizeof(*e)));
-	struct packet *copy;
+	struct early *e = *where, *larger;
+	uint32_t size = psn_places((uint32_t)psn_diff(end, at));
 
-	if (!e || (uint32_t)psn_diff(p->psn, expected) + span > SELECTIVE_PSNS)
-		return false;
-	if (!e->count)
-		e->at = e->top = e->next = expected;
-	else if (early_has(e, p->psn))
+	if (e && size <= e->size)
 		return true;
-	copy = copy_packet(p);
-	if (!copy)
+	larger = calloc(1, sizeof(*e) + size * sizeof(*e->packet) + size / 8);
+	if (!larger)
 		return false;
-	e->packet[early_place(p->psn)] = copy;
-	e->count++;
-	early_mark(e, p->psn, span);
-	if (psn_diff(psn_add(p->psn, span), e->top) > 0)
-		e->top = psn_add(p->psn, span);
+	*larger = e ? *e : (struct early){.at = at, .top = at, .next = at};
+	larger->size = size;
+	larger->bits = (uint64_t *)(larger->packet + size);
+	for (uint32_t i = 0; e && i < e->size; i++) {
+		psn_t psn = psn_add(at, i);
+
+		larger->packet[early_place(larger, psn)] = e->packet[early_place(e, psn)];
+		if (early_has(e, psn))
+			early_mark(larger, psn, 1);
+	}
+	free(e);
+	*where = larger;
 	return true;
 }
 
-const struct packet *early_at(const struct early *e, psn_t psn)
-{
-	const struct packet *p = e->packet[early_place(psn)];
-
-	return p && psn_equal(p->psn, psn) ? p : NULL;
-}
-
-/* What waited at this PSN, which is now the caller's; NULL: nothing did. */
+/* The packet that waited at this PSN, which is now the caller's; NULL: none did. */
 static struct packet *early_take(struct early *e, psn_t psn)
 {
-	uint32_t place = early_place(psn);
+	uint32_t place = early_place(e, psn);
 	struct packet *p = e->packet[place];
 
 	e->bits[place / 64] &= ~(1ull << place % 64);
@@ -142,28 +142,81 @@ static struct packet *early_take(struct early *e, psn_t psn)
 	return p;
 }
 
-struct packet *early_next(struct early *e, psn_t expected)
+const struct packet *early_at(const struct early *e, psn_t psn)
 {
-	struct packet *p;
+	const struct packet *p = e ? e->packet[early_place(e, psn)] : NULL;
 
-	/* what lies before it came once more, in order */
-	for (; !psn_equal(e->at, expected); e->at = psn_add(e->at, 1)) {
-		p = early_take(e, e->at);
+	return p && psn_equal(p->psn, psn) ? p : NULL;
+}
+
+static void free_if_empty(struct early **where)
+{
+	if ((*where)->count)
+		return;
+	free(*where);
+	*where = NULL;
+}
+
+/* Drops what lies before `expected`, which has come once more, in order. */
+static void early_advance(struct early *e, psn_t expected)
+{
+	for (; e->count && !psn_equal(e->at, expected); e->at = psn_add(e->at, 1)) {
+		struct packet *p = early_take(e, e->at);
+
 		if (p)
 			early_done(p);
 	}
-	p = early_take(e, e->at);
-	if (!e->count)
-		memset(e->bits, 0, sizeof(e->bits)); /* the packet may take more PSNs than its first */
+}
+
+/* False: there is no memory, or too much is kept already. */
+static bool add_copy(struct early *e, const struct packet *p, uint32_t span)
+{
+	struct packet *copy = copy_packet(p);
+
+	if (!copy)
+		return false;
+	e->packet[early_place(e, p->psn)] = copy;
+	e->count++;
+	early_mark(e, p->psn, span);
+	if (psn_diff(psn_add(p->psn, span), e->top) > 0)
+		e->top = psn_add(p->psn, span);
+	return true;
+}
+
+bool early_keep(struct early **where, psn_t expected, const struct packet *p, uint32_t span)
+{
+	bool kept;
+
+	if (*where) {
+		early_advance(*where, expected);
+		free_if_empty(where);
+	}
+	if ((uint32_t)psn_diff(p->psn, expected) + span > SELECTIVE_PSNS)
+		return false;
+	if (*where && early_has(*where, p->psn))
+		return true;
+	if (!early_cover(where, expected, psn_add(p->psn, span)))
+		return false;
+	kept = add_copy(*where, p, span);
+	free_if_empty(where);
+	return kept;
+}
+
+struct packet *early_next(struct early **where, psn_t expected)
+{
+	struct packet *p = NULL;
+
+	early_advance(*where, expected);
+	if ((*where)->count)
+		p = early_take(*where, expected);
+	free_if_empty(where);
 	return p;
 }
 
 bool early_first(const struct early *e, psn_t from, psn_t *first)
 {
-	if (!e->count)
-		return false;
-	for (; psn_diff(e->top, from) > 0; from = psn_add(from, 1)) {
-		uint32_t place = early_place(from);
+	for (; e && psn_diff(e->top, from) > 0; from = psn_add(from, 1)) {
+		uint32_t place = early_place(e, from);
 
 		if (e->packet[place]) {
 			*first = from;
@@ -175,27 +228,18 @@ bool early_first(const struct early *e, psn_t from, psn_t *first)
 	return false;
 }
 
-uint32_t early_count(const struct early *e)
+void early_drop(struct early **where)
 {
-	return e->count;
-}
+	struct early *e = *where;
 
-void early_clear(struct early *e)
-{
-	for (psn_t psn = e->at; e->count; psn = psn_add(psn, 1)) {
-		struct packet *p = early_take(e, psn);
+	for (uint32_t i = 0; e && e->count; i++) {
+		struct packet *p = early_take(e, psn_add(e->at, i));
 
 		if (p)
 			early_done(p);
 	}
-	memset(e->bits, 0, sizeof(e->bits));
-}
-
-void early_free(struct early *e)
-{
-	if (e)
-		early_clear(e);
 	free(e);
+	*where = NULL;
 }
 
 /* The PSN of the first bit of the next selective acknowledgement. If not all fits, every second one shows the newest,

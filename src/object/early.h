@@ -14,31 +14,34 @@
 /* PSNs that both ends keep in view: more than 10 Gb/s x 10 ms in packets of 1 KiB. */
 #define SELECTIVE_PSNS 16384u
 
+/* Places of a table of `psns` PSNs by their lowest bits: a power of two, 64 at least. */
+static inline uint32_t psn_places(uint32_t psns)
+{
+	return psns <= 64 ? 64 : psns >= SELECTIVE_PSNS ? SELECTIVE_PSNS : 2u << (31 - __builtin_clz(psns - 1));
+}
+
+/* Packets that wait: at least one. Its memory is for the PSNs from the expected one to the last that waits. */
 struct early;
 
 /* Keeps a copy of a packet that takes `span` PSNs and comes before `expected`. *e is made if it is NULL. False: it is
  * too early, there is no memory, or too much is kept already (EARLY_MOST): it counts as lost. */
 bool early_keep(struct early **e, psn_t expected, const struct packet *p, uint32_t span);
 
-/* What waits at this PSN, and goes on waiting; NULL: nothing does. */
+/* What waits at this PSN, and goes on waiting; NULL: nothing does. `e` may be NULL. */
 const struct packet *early_at(const struct early *e, psn_t psn);
-/* The packet whose turn it is; early_done() frees it. NULL: it has not come. */
-struct packet *early_next(struct early *e, psn_t expected);
+/* The packet whose turn it is; early_done() frees it. NULL: it has not come. *e is freed and NULL when nothing waits
+ * any longer. */
+struct packet *early_next(struct early **e, psn_t expected);
 void early_done(struct packet *p);
-
-/* The number of packets that wait. */
-uint32_t early_count(const struct early *e);
 
 /* Writes the payload of a selective acknowledgement; returns its length. Something waits. */
 uint32_t early_tell(struct early *e, psn_t expected, uint8_t payload[SACK_PAYLOAD]);
 
-/* The lowest PSN at which a packet waits, from `from` on. False: none does. */
+/* The lowest PSN at which a packet waits, from `from` on. False: none does; `e` may be NULL. */
 bool early_first(const struct early *e, psn_t from, psn_t *first);
 
-/* Nothing waits any longer. */
-void early_clear(struct early *e);
-/* The same, and gives back the memory. NULL is allowed. */
-void early_free(struct early *e);
+/* Nothing waits any longer: *e is NULL then, and may be so before. */
+void early_drop(struct early **e);
 
 /* What the responses to a READ carried, from one PSN on: engine/kept.c. It counts as packets that wait do. */
 struct kept_read {

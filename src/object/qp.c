@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memory/share.h"
+#include "object/board.h"
 #include "object/checker.h"
 #include "object/early.h"
 
@@ -168,6 +169,19 @@ void qp_withdraw(struct qp *qp)
 	lock_drop(&rq->lock);
 }
 
+void requester_free(struct requester *r)
+{
+	if (r->board)
+		board_clear(r->board, r->una);
+	if (r->reads)
+		board_clear(&r->reads->board, r->una);
+	free(r->board);
+	free(r->reads);
+	early_drop(&r->answers);
+	r->board = NULL;
+	r->reads = NULL;
+}
+
 void responder_free(struct responder *r)
 {
 	for (uint32_t i = 0; i < r->answer_slots; i++)
@@ -176,7 +190,7 @@ void responder_free(struct responder *r)
 	free(r->answers);
 	kept_read_free_all(&r->spent);
 	free(r->repairs);
-	early_free(r->early);
+	early_drop(&r->early);
 }
 
 /* A UC QP is no target, but local peers look at its addresses as well. */
@@ -235,9 +249,7 @@ void qp_destroy(struct qp *qp)
 	rq_fini(&qp->rq);
 	free(qp->resp.recv);
 	responder_free(&qp->resp);
-	free(qp->req.board);
-	free(qp->req.reads);
-	early_free(qp->req.answers);
+	requester_free(&qp->req);
 	free(qp->flow);
 	free(qp->credit);
 	free(qp->xrc);

@@ -117,10 +117,9 @@ struct requester {
 
 	bool queued; /* packets wait on the way, by the last round trip */
 
-	struct scoreboard *board; /* what the peer has received out of order: engine/scoreboard.c; NULL: it has never
-				     told */
-	struct reassembly *reads; /* the same of responses: engine/reassembly.h; NULL: they are not kept ... */
-	struct early *answers;	  /* ... here */
+	struct scoreboard *board; /* what the peer has received out of order: object/board.h; NULL: it has never told */
+	struct reassembly *reads; /* the same of responses: engine/reassembly.h; NULL: they are not kept */
+	struct early *answers;	  /* responses that came before their turn; NULL: none waits */
 	uint32_t absent; /* charge of what is neither acknowledged nor in the network: received out of order, or lost */
 };
 
@@ -196,17 +195,17 @@ struct responder {
 		uint32_t owes; /* any of these */
 	};
 	bool has_recv;
-	bool nak_sent;		/* a NAK is sent or queued: no other until the expected packet comes */
-	uint8_t ack;		/* enum ack_state: of the next acknowledgement */
-	bool peer_is_uroce;	/* a packet with a source port of uroce's has come */
-	bool holds_early;	/* packets wait for their turn in `early` */
-	bool starves;		/* a message of a local peer found no receive, and none has been taken since */
-	uint64_t look_at;	/* when to check again for a receive; 0: the local peer has its answer */
-	uint64_t patient_until; /* when to send the RNR NAK; 0: not set yet */
-	struct rwqe *recv;	/* copy of the receive that the message uses */
+	bool nak_sent;	     /* a NAK is sent or queued: no other until the expected packet comes */
+	uint8_t ack;	     /* enum ack_state: of the next acknowledgement */
+	bool peer_is_uroce;  /* a packet with a source port of uroce's has come */
+	bool starves;	     /* a message of a local peer found no receive, and none has been taken since */
+	uint64_t look_at;    /* when to check again for a receive; 0: the local peer has its answer */
+	struct early *early; /* packets that came before their turn: object/early.h; NULL: none waits */
+	struct rwqe *recv;   /* copy of the receive that the message uses */
 
-	uint32_t received; /* bytes of the message so far */
-	uint64_t write_va; /* WRITE: next byte */
+	uint64_t patient_until; /* when to send the RNR NAK; 0: not set yet */
+	uint32_t received;	/* bytes of the message so far */
+	uint64_t write_va;	/* WRITE: next byte */
 	uint32_t write_rkey, write_left;
 	psn_t nak_psn;
 	struct grh_kept grh;   /* UD: GRH of a packet that came by the fast path */
@@ -221,9 +220,8 @@ struct responder {
 	struct repairs *repairs; /* engine/kept.c; NULL: what READs are answered is not kept */
 	struct kept_read *spent; /* no longer of use; the tx batch may refer to them */
 
-	struct early *early; /* packets that came before their turn: object/early.h; NULL: none ever has */
-	psn_t gap;	     /* the packet that was missing when a gap was reported last ... */
-	bool gap_open;	     /* ... and nothing else has been refused since */
+	psn_t gap;     /* the packet that was missing when a gap was reported last ... */
+	bool gap_open; /* ... and nothing else has been refused since */
 };
 
 struct rss;
@@ -416,6 +414,9 @@ void qp_show(struct qp *qp); /* under its lock */
 
 /* Withdraws all receives that senders to this QP have been granted. */
 void qp_withdraw(struct qp *qp); /* under its lock */
+
+/* Frees what the requester knows of packets, and keeps for their turn. */
+void requester_free(struct requester *r);
 
 /* Frees what the responder has allocated for the peer's requests. */
 void responder_free(struct responder *r);

@@ -120,7 +120,7 @@ static void too_far_ahead_is_dropped(void **state)
 	fixture_give(f, send_at(SELECTIVE_PSNS));
 	expect_ack(f, due_psn(0), NAK_SEQUENCE);
 	expect_silence(f);
-	assert_false(f->qp->resp.holds_early);
+	assert_null(f->qp->resp.early);
 }
 
 static void a_receiver_that_is_not_ready_keeps_nothing(void **state)
@@ -131,7 +131,7 @@ static void a_receiver_that_is_not_ready_keeps_nothing(void **state)
 	fixture_give(f, send_at(1));
 	fixture_give(f, send_at(0));
 	fixture_forget(f);
-	assert_false(f->qp->resp.holds_early);
+	assert_null(f->qp->resp.early);
 	fixture_give(f, send_at(1)); /* the peer will send it again after the first */
 	expect_silence(f);
 	post_receives(f, 3);

@@ -113,7 +113,7 @@ static void who_knows_the_psn_is_a_uroce(void **state)
 		begin(f);
 		fixture_give(f, from_uroce(rows[i].packet));
 		assert_int_equal(f->qp->resp.peer_is_uroce, rows[i].known);
-		assert_false(f->qp->resp.holds_early);
+		assert_null(f->qp->resp.early);
 	}
 }
 

@@ -2,6 +2,7 @@
 #include "shortage.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -52,6 +53,7 @@ static bool is_refused(void)
 static void *counted(void *p)
 {
 	shortage.pieces += p != NULL;
+	shortage.bytes += malloc_usable_size(p);
 	return p;
 }
 
@@ -67,9 +69,14 @@ void *__wrap_calloc(size_t n, size_t size)
 
 void *__wrap_realloc(void *old, size_t size)
 {
+	size_t before = malloc_usable_size(old);
 	void *p = is_refused() ? NULL : __real_realloc(old, size);
 
-	return old ? p : counted(p);
+	if (!p)
+		return NULL;
+	shortage.pieces -= old != NULL;
+	shortage.bytes -= before;
+	return counted(p);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
@@ -80,5 +87,6 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 void __wrap_free(void *p)
 {
 	shortage.pieces -= p != NULL;
+	shortage.bytes -= malloc_usable_size(p);
 	__real_free(p);
 }

@@ -12,6 +12,7 @@ struct shortage {
 	double chance;	  /* 0: this run has all that it asks for */
 	uint64_t refused; /* allocations of this run */
 	uint64_t pieces;  /* of memory that are allocated now, by the library and by the simulation */
+	uint64_t bytes;	  /* in them */
 };
 extern struct shortage shortage;
 

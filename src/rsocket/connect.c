@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Binding, listening, connecting, accepting, closing. */
-#include <string.h>
+#include "rsocket/connect.h"
 
 #include "check/scope.h"
-#include "rsocket/rsocket.h"
-
-#define RESOLVE_MS 2000
-#define CLOSE_SPIN \
-	(50 * USEC) /* to see the last bytes arrive: about what it costs to leave that to the service thread */
+#include "rsocket/attend.h"
+#include "rsocket/await.h"
+#include "rsocket/closing.h"
+#include "rsocket/cm_events.h"
+#include "rsocket/datagram.h"
+#include "rsocket/epoll.h"
+#include "rsocket/flow.h"
+#include "rsocket/service.h"
+#include "rsocket/table.h"
+#include "rsocket/timeout.h"
+#include "rsocket/tuned.h"
+#include "rsocket/waiter.h"
 
 static int connect_set_options(struct rsocket *rs) REQUIRES(rs->lock)
 {
@@ -103,7 +109,7 @@ static int outcome(struct rsocket *rs) REQUIRES(rs->lock)
 	return -(error ?: ECONNABORTED);
 }
 
-/* All but the first step is done as events come; those that are there already, at once, and by nobody else. */
+/* The first step. Events that come of it are handled before this returns, by this thread; later ones as they come. */
 static int rsocket_connect_begin(struct rsocket *rs, const struct sockaddr *address) REQUIRES(rs->lock)
 {
 	struct attendant attendant;
@@ -112,14 +118,14 @@ static int rsocket_connect_begin(struct rsocket *rs, const struct sockaddr *addr
 	if (err)
 		return err;
 	rsocket_set_state(rs, RS_RESOLVING);
-	service_attend(&attendant, -1); /* it does not sleep */
+	attendant_join(&attendant, -1);
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)address, RESOLVE_MS)) {
 		err = -errno;
 		stream_fail(rs, 0);
 	}
 	lock_drop(&rs->lock);
-	service_run();
-	service_leave(&attendant);
+	cm_events_run();
+	attendant_leave(&attendant);
 	lock_take(&rs->lock);
 	return err;
 }
@@ -141,15 +147,14 @@ int rsocket_connect(struct rsocket *rs, const struct sockaddr *address, socklen_
 	case RS_OVER:
 		return rs->error ? outcome(rs) : -EISCONN;
 	default:
-		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
+		if (rsocket_is_nonblocking(rs))
 			return -EALREADY;
 	}
 	if (!err && !connect_is_settled(rs)) {
-		/* relaxed: see stream.c waits() */
-		if (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
+		if (rsocket_is_nonblocking(rs))
 			return -EINPROGRESS;
 		err = rsocket_await(rs, connect_is_settled,
-				    rs->falls_back ? clock_now() + SEC : rsocket_until(rs->send_ms));
+				    rs->falls_back ? clock_now() + TRY_TIME : rsocket_until(rs->send_ms));
 		if (err == -EAGAIN)
 			err = -EINPROGRESS;
 	}
@@ -175,7 +180,7 @@ static void close_listener(struct rsocket *rs)
 		lock_take(&rs->lock);
 	}
 	lock_drop(&rs->lock);
-	service_forget(rs);
+	cm_events_forget(rs);
 }
 
 static bool connect_drain(struct rsocket *rs) REQUIRES(rs->lock)
@@ -186,7 +191,7 @@ static bool connect_drain(struct rsocket *rs) REQUIRES(rs->lock)
 	return stream_is_drained(rs);
 }
 
-/* True: all that was sent has arrived, or will not. */
+/* True: all that was sent has an ACK, or never will. */
 static bool connect_end_stream(struct rsocket *rs)
 {
 	bool drained;
@@ -202,17 +207,17 @@ static bool connect_end_stream(struct rsocket *rs)
 	return drained;
 }
 
-/* The peer parts from us at the same time: to have the thread woken by that would be in vain. */
+/* As an attendant, so that the service thread is not woken for the DREQ that the peer sends meanwhile. */
 static void close_stream(struct rsocket *rs)
 {
 	struct attendant attendant;
 
-	service_attend(&attendant, -1); /* it does not sleep */
+	attendant_join(&attendant, -1);
 	if (rsocket_state(rs) == RS_CONNECTED && !connect_end_stream(rs))
-		service_close(rs);
+		closing_add(rs);
 	else
 		rsocket_put(rs);
-	service_leave(&attendant);
+	attendant_leave(&attendant);
 }
 
 void rsocket_close(struct rsocket *rs)
@@ -221,7 +226,7 @@ void rsocket_close(struct rsocket *rs)
 	lock_take(&rs->lock);
 	rs->keepalive = 0;
 	if (rsocket_state(rs) == RS_CONNECTED)
-		service_keep_alive(rs);
+		timeout_keepalive(rs);
 	lock_drop(&rs->lock);
 	if (is_datagram(rs)) {
 		datagram_close(rs);

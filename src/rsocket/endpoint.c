@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A stream's queue pair, completion queue and memory. The memory is one piece: the list of targets, the iomaps, what is
- * received, what is sent. */
+#include "rsocket/endpoint.h"
+
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,17 +8,14 @@
 #include "check/scope.h"
 #include "base/fork.h"
 #include "object/show.h"
-#include "rsocket/rsocket.h"
+#include "rsocket/flow.h"
+#include "rsocket/tuned.h"
+#include "rsocket/waiter.h"
 #include "verbs/context.h"
 
-#define POOLED 32
-#define SPARE_RECEIVES \
-	(8 + RS_LAZY_RECEIVES) /* for messages that need no credit, and for those that are not posted anew yet */
-
-static void endpoint_notify(struct cq *cq)
-{
-	rsocket_wake(cq->base.cq_context);
-}
+/* Receives beyond those that the peer has credits for: for messages that need none, and for those not posted anew yet.
+ */
+#define SPARE_RECEIVES (8 + RS_LAZY_RECEIVES)
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -27,9 +24,9 @@ static size_t round_up(size_t n, size_t to)
 
 /* ---- memory ---- */
 
-/* Of connections that are over, with its region, which nobody can reach: the next ones need not ask the kernel for it,
- * nor be the first to touch it. A peer may still be writing there by itself, until local peers have settled; that costs
- * all processors an interrupt, so one time does for many. */
+/* Memory of connections that are over, with its suspended region: the next connection need not map, touch and register
+ * it. A local peer may still be writing there until show_settle(), which interrupts all processors, so it is done once
+ * for many. */
 struct pooled {
 	struct ibv_mr *mr;
 	uint64_t closed; /* show_closed() then */
@@ -42,7 +39,7 @@ static void forget_pool(void)
 {
 	pool_lock = (struct lock){0};
 	lock_assert_unshared(&pool_lock);
-	pooled = 0; /* the child does not have it */
+	pooled = 0; /* the child does not have the memory */
 }
 
 static void endpoint_watch_forks(void)
@@ -52,7 +49,7 @@ static void endpoint_watch_forks(void)
 	fork_watch(FORK_RSOCKET_ENDPOINT, &handlers);
 }
 
-/* The latest that nobody is inside of, as it is in the caches; else the oldest, if there are many. */
+/* The latest one that has settled, as it is in the caches; else the oldest, if there are many. */
 static bool choose(struct hca *hca, struct ibv_pd *pd, size_t bytes, struct pooled *chosen) REQUIRES(pool_lock)
 {
 	uint32_t at = POOLED, fit = 0;
@@ -95,7 +92,7 @@ static struct ibv_mr *take_memory(struct hca *hca, struct ibv_pd *pd, size_t byt
 	return mr;
 }
 
-/* The QP whose peer has its key is gone. */
+/* After its QP is gone, so that no packet has the key. */
 static void give_memory(struct hca *hca, struct ibv_mr *mr)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -149,12 +146,11 @@ static int endpoint_make_qp(struct rsocket *rs) REQUIRES(rs->lock)
 	s->cq = ibv_create_cq(rs->id->verbs, (int)(attr.cap.max_send_wr + attr.cap.max_recv_wr + 1), rs, NULL, 0);
 	if (!s->cq)
 		return -errno;
-	((struct cq *)s->cq)->notify = endpoint_notify;
+	((struct cq *)s->cq)->notify = rsocket_notify;
 	attr.send_cq = attr.recv_cq = s->cq;
 	if (rdma_create_qp(rs->id, NULL, &attr))
 		return -errno;
-	((struct qp *)rs->id->qp)->answers_first =
-		true; /* completions only say that a piece of the ring is free again */
+	((struct qp *)rs->id->qp)->answers_first = true; /* completions only free pieces of the ring */
 	return 0;
 }
 

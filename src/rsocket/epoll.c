@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* epoll(7) for rsockets, on an ordinary epoll instance that goes on serving ordinary descriptors.
+/* epoll(7) for rsockets, on an ordinary epoll instance that still serves ordinary descriptors.
  *
- * Whatever happens to an rsocket queues its items. A wait looks at the queued ones only: one that is ready is reported,
- * and stays queued if it is level-triggered; one that is not is armed and leaves the queue.
+ * A change of an rsocket queues its items. A wait checks queued items only: one that is ready is reported, and stays
+ * queued if it is level-triggered; one that is not ready is armed and leaves the queue.
  *
- * An eventfd of ours is in the ordinary instance: so threads that have begun to wait there before it had rsockets, and
- * threads that wait for the instance itself, are woken too. Its events belong to no descriptor: WAKE stands in them. */
+ * The ordinary instance has an eventfd, which wakes threads that began to wait there before it had rsockets, and those
+ * that wait for the instance itself. The data of its events are WAKE. */
+#include "rsocket/epoll.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -17,7 +19,12 @@
 #include "progress/poll.h"
 #include "progress/wait.h"
 #include "rsocket/attach.h"
-#include "rsocket/rsocket.h"
+#include "rsocket/attend.h"
+#include "rsocket/await.h"
+#include "rsocket/cm_events.h"
+#include "rsocket/poll.h"
+#include "rsocket/table.h"
+#include "rsocket/waiter.h"
 
 #define MOST_FDS 65536
 #define WAKE	 ((void *)instances)
@@ -25,27 +32,27 @@
 static struct lock items_lock; /* before wait_lock and instance.lock */
 
 struct instance {
-	int epfd, wake; /* an eventfd: written when an item is queued and somebody sleeps */
+	int epfd, wake; /* `wake`: an eventfd, written when an item is queued and a thread sleeps */
 	struct list items GUARDED_BY(items_lock);
 	struct lock lock; /* a leaf: guards what follows, and item.queued */
 	struct list ready GUARDED_BY(&lock);
 	uint32_t sleepers GUARDED_BY(&lock);
-	/* relaxed: it is set before the program waits for the instance */
-	_Atomic bool
-		nested; /* the instance itself is waited for: the eventfd can be read as long as an item is queued */
+	/* The instance itself is polled: the eventfd is readable while an item is queued. Relaxed: set before that. */
+	_Atomic bool nested;
 };
 
 /* An rsocket in an instance. */
 struct item {
 	struct waiter waiter;
 	struct list in_instance GUARDED_BY(items_lock), of_rsocket GUARDED_BY(items_lock);
-	struct list queued, again; /* the latter while it is being reported: the collecting thread's */
+	struct list queued, again; /* `again`: of the collecting thread, while the item is reported */
 	struct instance *instance;
 	struct rsocket *rs; /* has a reference */
 	int fd;
 	struct epoll_event event;
-	bool disabled, beneath; /* EPOLLONESHOT has fired; the ordinary descriptor is in the instance as well */
-	bool anew;		/* while it is being reported: it is to be queued then */
+	bool disabled; /* EPOLLONESHOT has fired */
+	bool beneath;  /* the ordinary descriptor is in the instance as well */
+	bool anew;     /* to be queued again after the item is reported */
 };
 
 static _Atomic(struct instance *) instances[MOST_FDS];
@@ -61,7 +68,7 @@ bool rsocket_epoll_is(int epfd)
 	return instance_of(epfd);
 }
 
-static void epoll_do_forget(void)
+static void epoll_in_child(void)
 {
 	items_lock = (struct lock){0};
 	for (int i = 0; i < MOST_FDS; i++)
@@ -71,7 +78,7 @@ static void epoll_do_forget(void)
 
 static void epoll_watch_forks(void)
 {
-	static const struct fork_handlers handlers = {.in_child = epoll_do_forget};
+	static const struct fork_handlers handlers = {.in_child = epoll_in_child};
 
 	fork_watch(FORK_RSOCKET_EPOLL, &handlers);
 }
@@ -244,7 +251,8 @@ void rsocket_epoll_close(int epfd)
 
 	if (!in)
 		return;
-	atomic_store_explicit(&instances[epfd], NULL, memory_order_relaxed); /* nobody uses it while it is closed */
+	atomic_store_explicit(&instances[epfd], NULL,
+			      memory_order_relaxed); /* no other thread uses it while it is closed */
 	lock_take(&items_lock);
 	list_each_safe (l, &in->items)
 		remove_item(container_of(l, struct item, in_instance));
@@ -266,9 +274,9 @@ struct waiting {
 
 static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP &&
 		      POLLRDHUP == EPOLLRDHUP,
-	      "they are the same");
+	      "rsocket_events() serves both");
 
-/* It has become an ordinary socket: see rsocket_try_connect() and rsocket_hand_back(). */
+/* The rsocket has become an ordinary socket: rsocket_try_connect(), rsocket_hand_back(). */
 static void hand_back(struct item *i) REQUIRES(items_lock)
 {
 	if (i->disabled)
@@ -289,7 +297,7 @@ void rsocket_epoll_hand_back(struct rsocket *rs, int fd)
 	lock_drop(&items_lock);
 }
 
-/* The item is out of the queue. What is to be reported of it; 0: nothing. */
+/* For an item that has left the queue: events to report, 0 none. */
 static uint32_t epoll_check(struct item *i) REQUIRES(items_lock)
 {
 	uint32_t events;
@@ -298,7 +306,7 @@ static uint32_t epoll_check(struct item *i) REQUIRES(items_lock)
 		return 0;
 	events = (uint32_t)(unsigned short)rsocket_events(i->rs, (short)i->event.events);
 	if (events & POLLNVAL)
-		return 0; /* it will be handed back */
+		return 0; /* hand_back() follows */
 	if (events)
 		return events;
 	rsocket_arm(i->rs);
@@ -316,7 +324,7 @@ static void epoll_collect(struct waiting *w)
 		uint32_t events;
 
 		if (!list_empty(&i->again)) {
-			i->anew = true; /* it has been reported just now, and something has happened to it since */
+			i->anew = true; /* changed since it was reported */
 			continue;
 		}
 		if (rsocket_state(i->rs) == RS_PLAIN) {
@@ -375,8 +383,8 @@ static bool epoll_done(void *arg)
 {
 	struct waiting *w = arg;
 
-	service_run();
-	if (!w->got && has_queued(w->in)) /* what has been reported may be queued again, for the next call */
+	cm_events_run();
+	if (!w->got && has_queued(w->in)) /* reported items may be queued again, for the next call */
 		epoll_collect(w);
 	return w->got;
 }
@@ -388,7 +396,7 @@ static void set_sleeping(struct waiting *w, bool sleeps)
 	lock_take(&in->lock);
 	in->sleepers += (uint32_t)sleeps - (uint32_t)w->sleeps;
 	w->sleeps = sleeps;
-	if (in->sleepers && !list_empty(&in->ready)) /* this one, or another one that has been left alone with it */
+	if (in->sleepers && !list_empty(&in->ready)) /* wakes this thread, or another that sleeps still */
 		eventfd_write(in->wake, 1);
 	lock_drop(&in->lock);
 }
@@ -398,10 +406,10 @@ static void epoll_arm(void *arg)
 	struct waiting *w = arg;
 
 	set_sleeping(w, true);
-	service_attendant_sleeps(&w->attendant);
+	attendant_sleeps(&w->attendant);
 }
 
-/* What is there now. */
+/* Without sleeping. How many are ready. */
 static int epoll_look(struct waiting *w)
 {
 	loop_progress();
@@ -410,14 +418,14 @@ static int epoll_look(struct waiting *w)
 	return w->got;
 }
 
-/* It is cancelled as it sleeps: pthread_cancel(3). */
+/* pthread_cancel(3) while it sleeps. */
 static void epoll_abandon(void *arg)
 {
 	struct waiting *w = arg;
 
 	if (w->sleeps)
 		set_sleeping(w, false);
-	service_leave(&w->attendant);
+	attendant_leave(&w->attendant);
 	pthread_sigmask(SIG_SETMASK, &w->signals, NULL);
 }
 
@@ -425,7 +433,7 @@ static int epoll_sleep(struct waiting *w, const struct loop_wait *l)
 {
 	int result;
 
-	service_attend(&w->attendant, l->wake);
+	attendant_join(&w->attendant, l->wake);
 	pthread_cleanup_push(epoll_abandon, w);
 	do {
 		result = loop_wait_for(l);
@@ -434,7 +442,7 @@ static int epoll_sleep(struct waiting *w, const struct loop_wait *l)
 		collect_plain(w);
 	} while (result > 0 && !w->got);
 	pthread_cleanup_pop(0);
-	service_leave(&w->attendant);
+	attendant_leave(&w->attendant);
 	return result;
 }
 
@@ -458,7 +466,7 @@ static int epoll_wait_until(struct waiting *w, uint64_t until)
 	return w->got ?: result;
 }
 
-/* The eventfd is as the queue is. */
+/* Makes the eventfd readable if an item is queued, else not. */
 static void show(struct instance *in)
 {
 	lock_take(&in->lock);

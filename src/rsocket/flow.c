@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions, and the two things that hold a sender back: buffers and credits. */
-#include <byteswap.h>
-#include <string.h>
+#include "rsocket/flow.h"
 
-#include "rsocket/rsocket.h"
 #include "object/cq_poll.h"
+#include "rsocket/timeout.h"
+#include "rsocket/tuned.h"
 
-#define BATCH	   32
-#define QUIET	   16 /* messages of data that one completion tells of */
-#define ROOM	   (16u << 10)
-#define WR_CONTROL (1ull << 63) /* of a work request: a message of our own kind */
+#define BATCH 32
+
+/* wr_id: a control message, a receive; else bytes of the send ring, and from bit WR_SLOTS on slots, that are free when
+ * it completes. */
+#define WR_CONTROL (1ull << 63)
 #define WR_RECEIVE (1ull << 62)
-#define WR_SLOTS   32 /* else from this bit on: how many slots it gives back; below: bytes of the ring */
+#define WR_SLOTS   32
 
 static int flow_post(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv_wr_opcode opcode, uint32_t imm,
 		     uint64_t wr_id, unsigned flags, uint64_t address, uint32_t key) REQUIRES(rs->lock)
@@ -35,8 +35,8 @@ int stream_post_control(struct rsocket *rs, struct ibv_sge *sge, int sges, enum 
 	return flow_post(rs, sge, sges, opcode, imm, WR_CONTROL, flags | IBV_SEND_SIGNALED, address, key);
 }
 
-/* Most data need no completion of their own, and then no answer either: what they took comes back with a later one. The
- * flags and the wr_id that this takes. */
+/* Takes slots and ring bytes. Most messages are not signaled, and need no ACK of their own; a later completion frees
+ * what they took. The flags and wr_id for the work request. */
 static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint64_t *wr_id) REQUIRES(rs->lock)
 {
 	struct stream *s = &rs->stream;
@@ -45,7 +45,7 @@ static unsigned charge(struct rsocket *rs, uint32_t slots, uint32_t bytes, uint6
 	s->slots -= slots;
 	s->quiet += slots;
 	s->quiet_bytes += bytes;
-	if (s->quiet < min_of((uint32_t)QUIET, rs->sq_size / 2) && s->quiet_bytes < s->tx_size / 2)
+	if (s->quiet < min_of((uint32_t)QUIET_MESSAGES, rs->sq_size / 2) && s->quiet_bytes < s->tx_size / 2)
 		return 0;
 	*wr_id = (uint64_t)s->quiet << WR_SLOTS | s->quiet_bytes;
 	s->quiet = s->quiet_bytes = 0;
@@ -59,6 +59,17 @@ int stream_post_data(struct rsocket *rs, struct ibv_sge *sge, int sges, enum ibv
 
 	flags |= charge(rs, 1, bytes, &wr_id);
 	return flow_post(rs, sge, sges, opcode, imm, wr_id, flags, address, key);
+}
+
+int stream_place(struct stream *s, uint32_t length, struct ibv_sge sge[2])
+{
+	uint32_t first = min_of(length, s->tx_size - s->tx_head);
+
+	sge[0] = (struct ibv_sge){(uintptr_t)(s->tx + s->tx_head), first, s->mr->lkey};
+	sge[1] = (struct ibv_sge){(uintptr_t)s->tx, length - first, s->mr->lkey};
+	s->tx_head = length == first ? (s->tx_head + length) % s->tx_size : length - first;
+	s->tx_used += length;
+	return length == first ? 1 : 2;
 }
 
 int stream_post_much(struct rsocket *rs, struct ibv_sge *sge, int sges, uint32_t bytes, uint64_t address, uint32_t key)
@@ -116,7 +127,7 @@ bool stream_has_room(struct rsocket *rs)
 	const struct stream *s = &rs->stream;
 	uint32_t room = min_of(min_of((uint32_t)ROOM, s->target_size / 2), s->tx_size / 4);
 
-	/* it may take two messages of two work requests */
+	/* a write may be two messages of two work requests */
 	return stream_can_send(rs) && s->slots >= 4 && (uint16_t)(s->granted - s->sent) >= 2 &&
 	       s->tx_size - s->tx_used >= room && s->window[0].length + s->window[1].length >= room;
 }
@@ -125,7 +136,7 @@ bool stream_is_drained(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	const struct stream *s = &rs->stream;
 
-	/* what is quiet has arrived when the last word has, for which there is a completion */
+	/* unsignaled messages have an ACK when the last word has, which is signaled */
 	return rsocket_state(rs) != RS_CONNECTED || (s->slots + s->quiet == rs->sq_size && !s->controls);
 }
 
@@ -141,7 +152,7 @@ enum rs_control stream_last_word(const struct rsocket *rs) REQUIRES(rs->lock)
 	return rs->lingers && !rs->linger_seconds ? RS_RESET : RS_DISCONNECT;
 }
 
-/* ---- what the peer may send ---- */
+/* ---- granting ---- */
 
 static bool half_is_free(const struct stream *s)
 {
@@ -164,7 +175,7 @@ static void publish_half(struct rsocket *rs, uint32_t message) REQUIRES(rs->lock
 	struct ibv_sge sge = {.addr = (uintptr_t)&next, .length = sizeof(next)};
 
 	if (s->swap)
-		next = (struct rs_sge){bswap_64(next.address), bswap_32(next.key), bswap_32(next.length)};
+		next = rs_sge_swap(next);
 	stream_post_control(rs, &sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM, message, IBV_SEND_INLINE,
 			    s->remote.address + s->remote_next * sizeof(next), s->remote.key);
 	s->rx_free -= half;
@@ -184,7 +195,7 @@ static void grant(struct rsocket *rs) REQUIRES(rs->lock)
 		stream_post_control(rs, NULL, 0, IBV_WR_RDMA_WRITE_WITH_IMM, message, 0, 0, 0);
 }
 
-/* ---- what has come ---- */
+/* ---- completions ---- */
 
 static void take_target(struct stream *s)
 {
@@ -192,7 +203,7 @@ static void take_target(struct stream *s)
 
 	*to = *from;
 	if (s->swap)
-		*to = (struct rs_sge){bswap_64(to->address), bswap_32(to->key), bswap_32(to->length)};
+		*to = rs_sge_swap(*to);
 	s->target_size = to->length;
 	s->next_target = (s->next_target + 1) % RS_TARGETS;
 }
@@ -221,7 +232,7 @@ static void take_message(struct rsocket *rs, uint32_t message, uint32_t bytes) R
 	switch (message >> RS_VALUE_BITS) {
 	case RS_OP_DATA:
 		s->received++;
-		if (value > s->rx_size - s->rx_ready) /* more than we have allowed: it has hurt itself only */
+		if (value > s->rx_size - s->rx_ready) /* more than was granted */
 			stream_fail(rs, EPROTO);
 		else
 			s->rx_ready += value;
@@ -250,12 +261,12 @@ static void take_sent(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock
 	if (likely(e->status == IBV_WC_SUCCESS) || rsocket_state(rs) != RS_CONNECTED)
 		return;
 	if (e->wr_id & WR_CONTROL && rs->peer_shut)
-		stream_fail(rs, 0); /* nobody needs it any more */
+		stream_fail(rs, 0); /* no use any more */
 	else
 		stream_fail(rs, e->status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 }
 
-/* The number of receives to post anew. */
+/* Receives to post anew: 0 or 1. */
 static uint32_t flow_take(struct rsocket *rs, const struct cqe *e) REQUIRES(rs->lock)
 {
 	if (!(e->wr_id & WR_RECEIVE)) {
@@ -284,9 +295,9 @@ void stream_process(struct rsocket *rs)
 	while ((n = cq_poll(cq, BATCH, batch)) > 0)
 		for (int i = 0; i < n; i++)
 			receives += flow_take(rs, &batch[i]);
-	/* the first message tells as much as that the answer has come */
+	/* the first message proves, as the RTU does, that the peer has the REP */
 	if (receives && rsocket_state(rs) == RS_ACCEPTING)
-		service_connected(rs);
+		rsocket_connected(rs);
 	if (rsocket_state(rs) != RS_CONNECTED)
 		return;
 	s->owed += receives;

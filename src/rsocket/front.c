@@ -13,35 +13,39 @@
 #include "base/fork.h"
 #include "base/msan.h"
 #include "rsocket/attach.h"
+#include "rsocket/await.h"
+#include "rsocket/cm_events.h"
+#include "rsocket/connect.h"
 #include "rsocket/datagram.h"
+#include "rsocket/endpoint.h"
+#include "rsocket/epoll.h"
+#include "rsocket/flow.h"
+#include "rsocket/iomap.h"
 #include "rsocket/option.h"
+#include "rsocket/peers.h"
+#include "rsocket/poll.h"
+#include "rsocket/stream.h"
+#include "rsocket/table.h"
+#include "rsocket/timeout.h"
+#include "rsocket/tuned.h"
+#include "rsocket/waiter.h"
 
-#define TRY_TIME SEC /* for a peer to answer that may know nothing of RDMA */
+/* ---- making ---- */
 
-/* Calls an inner function on the rsocket of that descriptor, locked. */
-#define WITH_RSOCKET(fd, rs, type, call)              \
-	({                                            \
-		struct rsocket *rs = rsocket_get(fd); \
-		type result_ = -EBADF;                \
-                                                      \
-		if (rs) {                             \
-			lock_take(&rs->lock);         \
-			result_ = call;               \
-			lock_drop(&rs->lock);         \
-			rsocket_put(rs);              \
-		}                                     \
-		if (result_ < 0) {                    \
-			errno = (int)-result_;        \
-			result_ = -1;                 \
-		}                                     \
-		result_;                              \
-	})
-
-/* ---- coming into being ---- */
+static void rsocket_destroy(struct rsocket *rs)
+{
+	lock_assert_unshared(&rs->lock);
+	iomap_forget(rs);
+	timeout_forget(rs);
+	cm_events_forget(rs);
+	endpoint_destroy(rs);
+	datagram_free(rs);
+	free(rs->route);
+}
 
 int rsocket_attach(int fd, int domain, int type, bool beneath)
 {
-	struct rsocket *rs = rsocket_make(fd, domain, type);
+	struct rsocket *rs = rsocket_make(fd, domain, type, rsocket_destroy);
 	int err;
 
 	if (!rs)
@@ -150,10 +154,9 @@ static int try_connect(struct rsocket *rs, const struct sockaddr *address, sockl
 	if (peer_is_silent((struct sockaddr *)&rs->peer))
 		return -EHOSTUNREACH;
 	err = rsocket_connect(rs, address, length);
-	/* relaxed: see stream.c waits() */
-	if (err == -EINPROGRESS && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed))
-		service_limit(rs, clock_now() + TRY_TIME);
-	else if (err == -EINPROGRESS) /* it has been waited for */
+	if (err == -EINPROGRESS && rsocket_is_nonblocking(rs))
+		timeout_connect(rs, clock_now() + TRY_TIME);
+	else if (err == -EINPROGRESS) /* rsocket_connect() has waited TRY_TIME */
 		peer_was_silent((struct sockaddr *)&rs->peer);
 	return err;
 }
@@ -171,26 +174,9 @@ void rsocket_watch_forks(const struct fork_handlers *handlers)
 }
 
 PUBLIC const struct rsocket_attach_ops uroce_rsocket_attach = {
-	.watch_forks = rsocket_watch_forks,
-	.attach = rsocket_attach,
-	.share = rsocket_share,
-	.give = rsocket_give,
-	.is_same = rsocket_is_same,
-	.hand_back = rsocket_hand_back,
-	.detach = rsocket_detach,
-	.has_connection = rsocket_has_connection,
-	.accept = rsocket_accept,
-	.pending = rsocket_pending,
-	.try_connect = rsocket_try_connect,
-	.is_plain = rsocket_is_plain,
-	.is_settled = rsocket_is_settled,
-	.restarts = rsocket_restarts,
-	.epoll_ctl = rsocket_epoll_ctl,
-	.epoll_wait = rsocket_epoll_wait,
-	.epoll_is = rsocket_epoll_is,
-	.epoll_nest = rsocket_epoll_nest,
-	.epoll_strip = rsocket_epoll_strip,
-	.epoll_close = rsocket_epoll_close,
+#define ATTACH(type, name, arguments) .name = rsocket_##name,
+#include "rsocket/attach.def"
+#undef ATTACH
 };
 
 PUBLIC int rsocket(int domain, int type, int protocol)
@@ -202,7 +188,7 @@ PUBLIC int rsocket(int domain, int type, int protocol)
 	if ((kind != SOCK_STREAM || (protocol && protocol != IPPROTO_TCP)) &&
 	    (kind != SOCK_DGRAM || (protocol && protocol != IPPROTO_UDP)))
 		return fail_minus(EPROTONOSUPPORT);
-	/* datagrams go by UDP until the peer is known */
+	/* a datagram goes by UDP until its receiver's QP is known */
 	fd = kind == SOCK_DGRAM ? socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC);
 	if (fd < 0)
 		return -1;
@@ -223,7 +209,7 @@ PUBLIC int rclose(int fd)
 	if (!rs)
 		return fail_minus(EBADF);
 	rsocket_close(rs);
-	return close(fd); /* after it, or the number might be somebody else's while the rsocket still has it */
+	return close(fd); /* last, so that the number is no other descriptor while the rsocket has it */
 }
 
 PUBLIC int rbind(int fd, const struct sockaddr *address, socklen_t length)
@@ -251,12 +237,12 @@ static bool has_connection(struct rsocket *rs)
 	return !list_empty(&rs->accepted) || rsocket_state(rs) != RS_LISTENING;
 }
 
-/* What has come may have to be seen to. */
+/* Handles events first, if none is there. */
 static bool look_for_connection(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	if (!has_connection(rs)) {
 		lock_drop(&rs->lock);
-		service_run();
+		cm_events_run();
 		lock_take(&rs->lock);
 	}
 	return has_connection(rs);
@@ -275,9 +261,8 @@ static int accept_next(struct rsocket *rs, struct rsocket **made) REQUIRES(rs->l
 		return -EOPNOTSUPP;
 	if (rsocket_state(rs) != RS_LISTENING)
 		return -EINVAL;
-	/* relaxed: see stream.c waits() */
-	if (!look_for_connection(rs) && atomic_load_explicit(&rs->nonblocking, memory_order_relaxed)) {
-		rsocket_progress(rs); /* who asks again and again waits: nobody else may be able to run */
+	if (!look_for_connection(rs) && rsocket_is_nonblocking(rs)) {
+		rsocket_progress(rs); /* the call may be repeated without end */
 		if (!look_for_connection(rs))
 			return -EAGAIN;
 	}
@@ -332,14 +317,14 @@ PUBLIC int rshutdown(int fd, int how)
 
 /* ---- bytes ---- */
 
-/* MemorySanitizer of the program has not seen the copies. */
+/* Tells MemorySanitizer of the program, which has not seen the copies. */
 static __attribute__((cold)) void front_received(const struct iovec *iov, int count, ssize_t n)
 {
 	for (int i = 0; i < count && n > 0; n -= (ssize_t)iov[i++].iov_len)
 		msan_wrote(iov[i].iov_base, min_of(iov[i].iov_len, (size_t)n));
 }
 
-/* So much of an address as there was room for. */
+/* The same of an address, as far as there was room. */
 static void front_named(int result, const struct sockaddr *to, const socklen_t *room, socklen_t before)
 {
 	if (!msan_is_there() || result < 0 || !to || !room)
@@ -433,7 +418,7 @@ PUBLIC ssize_t rwritev(int fd, const struct iovec *iov, int count)
 
 /* ---- names ---- */
 
-/* What an IPv6 socket calls an IPv4 address: ::ffff:a.b.c.d. */
+/* The IPv4 address as an IPv6 socket names it: ::ffff:a.b.c.d. */
 static struct sockaddr_in6 mapped(const struct sockaddr_in *in)
 {
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = in->sin_port};
@@ -507,20 +492,7 @@ PUBLIC int rgetpeername(int fd, struct sockaddr *to, socklen_t *room)
 
 PUBLIC int rsetsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
-	int result = WITH_RSOCKET(fd, rs, int, option_set(rs, level, name, value, length));
-
-	if (!result &&
-	    ((level == SOL_SOCKET && name == SO_KEEPALIVE) || (level == IPPROTO_TCP && name == TCP_KEEPIDLE))) {
-		struct rsocket *rs = rsocket_get(fd);
-
-		if (rs) {
-			lock_take(&rs->lock);
-			service_keep_alive(rs);
-			lock_drop(&rs->lock);
-			rsocket_put(rs);
-		}
-	}
-	return result;
+	return WITH_RSOCKET(fd, rs, int, option_set(rs, level, name, value, length));
 }
 
 PUBLIC int rgetsockopt(int fd, int level, int name, void *to, socklen_t *room)
@@ -532,13 +504,12 @@ PUBLIC int rgetsockopt(int fd, int level, int name, void *to, socklen_t *room)
 	return result;
 }
 
-/* Status flags are ours; the rest is the descriptor's. */
+/* Status flags are the rsocket's; descriptor flags the descriptor's. */
 static int front_control(struct rsocket *rs, int cmd, int arg)
 {
-	/* relaxed: see stream.c waits() */
 	switch (cmd) {
 	case F_GETFL:
-		return O_RDWR | (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ? O_NONBLOCK : 0);
+		return O_RDWR | (rsocket_is_nonblocking(rs) ? O_NONBLOCK : 0);
 	case F_SETFL:
 		atomic_store_explicit(&rs->nonblocking, arg & O_NONBLOCK, memory_order_relaxed);
 		return 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "check/scope.h"
 #include "rsocket/local.h"
 
 #include <netinet/in.h>
@@ -7,12 +6,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "check/scope.h"
 #include "cm/id.h"
+#include "rsocket/tuned.h"
+#include "rsocket/waiter.h"
 
-#define GRH   40
-#define SLOT  2112 /* GRH, header, data; whole cache lines */
-#define LEAST 16
-#define QKEY  0x01234567 /* of RDMA_PS_UDP: RDMA_UDP_QKEY */
+#define GRH  40
+#define SLOT 2112	/* GRH, header, data; whole cache lines */
+#define QKEY 0x01234567 /* of RDMA_PS_UDP: RDMA_UDP_QKEY */
 
 static_assert(SLOT >= GRH + sizeof(struct rs_header) + RS_DATAGRAM_MOST && SLOT % 64 == 0, "it all fits");
 
@@ -81,15 +82,10 @@ bool name_is(const struct name *a, const struct name *b)
 
 /* ---- making ---- */
 
-static void local_notify(struct cq *cq)
-{
-	rsocket_wake(cq->base.cq_context);
-}
-
-/* As many as the sizes of the buffers that the program wants, and those of the queues, allow. */
+/* As many as the options for the sizes of buffers and queues allow. */
 static uint32_t local_slots(uint32_t bytes, uint32_t most)
 {
-	return max_of(min_of(bytes / RS_DATAGRAM_MOST, most), (uint32_t)LEAST);
+	return max_of(min_of(bytes / RS_DATAGRAM_MOST, most), (uint32_t)SLOTS_LEAST);
 }
 
 static int make_id(struct local *local)
@@ -149,7 +145,7 @@ static int local_make_qp(struct local *local, struct rsocket *rs)
 	local->cq = ibv_create_cq(local->id->verbs, (int)(local->sends + local->receives), rs, NULL, 0);
 	if (!local->cq)
 		return -errno;
-	((struct cq *)local->cq)->notify = local_notify;
+	((struct cq *)local->cq)->notify = rsocket_notify;
 	attr.send_cq = attr.recv_cq = local->cq;
 	return rdma_create_qp(local->id, NULL, &attr) ? -errno : 0;
 }

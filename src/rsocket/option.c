@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options, as getsockopt(2), setsockopt(2) and rsocket(7) have them. */
+#include "rsocket/option.h"
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/option.h"
+#include "rsocket/flow.h"
+#include "rsocket/timeout.h"
 
 /* An int of struct rsocket. */
 struct field {
 	int level, name;
 	size_t at;
-	bool is_flag, before_use; /* 0 or 1; only while there is no connection */
+	bool is_flag;	 /* any value but 0 counts as 1 */
+	bool before_use; /* constant from connecting on */
 	int least, most;
 };
 
@@ -53,7 +56,7 @@ static int *field_of(struct rsocket *rs, const struct field *f)
 
 /* ---- setting ---- */
 
-/* What the device and the protocol can do. */
+/* To what the device and the protocol can do. */
 static void option_limit(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	const uint32_t least = 16, most = HCA_MAX_QP_WR - 16;
@@ -80,7 +83,7 @@ static int set_field(struct rsocket *rs, const struct field *f, int value) REQUI
 	return 0;
 }
 
-/* Linux keeps twice what is asked for, and tells so. */
+/* Twice the value, as Linux does and reports. */
 static int option_set_buffer(uint32_t *size, int value)
 {
 	*size = 2 * (uint32_t)min_of(max_of(value, RS_LOW_WATER), 1 << 28);
@@ -138,7 +141,7 @@ static int set_socket(struct rsocket *rs, int name, const void *value, socklen_t
 	}
 }
 
-/* What TCP can be told and we need not know. */
+/* Options of TCP that have no effect here. */
 static bool is_idle_option(int level, int name)
 {
 	return level == IPPROTO_TCP && (name == TCP_MAXSEG || name == TCP_CONGESTION || name == TCP_CORK ||
@@ -152,8 +155,14 @@ int option_set(struct rsocket *rs, int level, int name, const void *value, sockl
 
 	if (!value)
 		return -EFAULT;
-	if (f)
-		return length < sizeof(int) ? -EINVAL : set_field(rs, f, *(const int *)value);
+	if (f) {
+		int err = length < sizeof(int) ? -EINVAL : set_field(rs, f, *(const int *)value);
+
+		if (!err &&
+		    (f->at == offsetof(struct rsocket, keepalive) || f->at == offsetof(struct rsocket, keep_idle)))
+			timeout_keepalive(rs);
+		return err;
+	}
 	if (level == SOL_SOCKET)
 		return set_socket(rs, name, value, length);
 	if (level == SOL_RDMA && name == RDMA_ROUTE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options of rsockets: 0 or -errno. The caller holds the lock. */
+/* Options of rsockets, as getsockopt(2), setsockopt(2) and rsocket(7) have them. 0 or -errno. */
 #ifndef UROCE_RSOCKET_OPTION_H
 #define UROCE_RSOCKET_OPTION_H
 

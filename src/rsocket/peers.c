@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A host that knows nothing of RDMA says nothing, so that each connection to it would wait in vain before it goes by
- * TCP. */
+#include "rsocket/peers.h"
+
 #include <netinet/in.h>
 #include <string.h>
 
 #include "base/fork.h"
-#include "rsocket/rsocket.h"
-
-#define SILENCE (30 * SEC) /* afterwards it is tried again */
+#include "base/clock.h"
+#include "base/lock.h"
+#include "rsocket/tuned.h"
 
 struct host {
 	sa_family_t family;
@@ -16,10 +16,10 @@ struct host {
 	uint64_t silent_until;
 };
 
-static struct lock lock;		       /* a leaf. A child may find it held: it is made anew there */
-static struct host hosts[64] GUARDED_BY(lock); /* by hash: the last one has the place */
+static struct lock lock;		       /* a leaf */
+static struct host hosts[64] GUARDED_BY(lock); /* by hash; a new host replaces the one there */
 
-static struct in6_addr peers_bytes_of(const struct sockaddr *address)
+static struct in6_addr bytes_of(const struct sockaddr *address)
 {
 	struct in6_addr bytes = {0};
 
@@ -29,10 +29,10 @@ static struct in6_addr peers_bytes_of(const struct sockaddr *address)
 	return bytes;
 }
 
-/* NULL: it is not known. `anew`: then it is from now on. */
-static struct host *peers_find(const struct sockaddr *address, bool anew) REQUIRES(lock)
+/* NULL: not known. `anew`: enters it then. */
+static struct host *find(const struct sockaddr *address, bool anew) REQUIRES(lock)
 {
-	struct host is = {.family = address->sa_family, .address = peers_bytes_of(address)}, *h;
+	struct host is = {.family = address->sa_family, .address = bytes_of(address)}, *h;
 	uint32_t hash = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(is.address.s6_addr); i++)
@@ -51,7 +51,7 @@ bool peer_is_silent(const struct sockaddr *address)
 	bool is;
 
 	lock_take(&lock);
-	h = peers_find(address, false);
+	h = find(address, false);
 	is = h && clock_now() < h->silent_until;
 	lock_drop(&lock);
 	return is;
@@ -62,8 +62,8 @@ void peer_was_silent(const struct sockaddr *address)
 	struct host *h;
 
 	lock_take(&lock);
-	h = peers_find(address, true);
-	if (!h->answers) /* else it is late */
+	h = find(address, true);
+	if (!h->answers) /* else it is only late */
 		h->silent_until = clock_now() + SILENCE;
 	lock_drop(&lock);
 }
@@ -73,7 +73,7 @@ void peer_has_answered(const struct sockaddr *address)
 	struct host *h;
 
 	lock_take(&lock);
-	h = peers_find(address, true);
+	h = find(address, true);
 	h->answers = true;
 	h->silent_until = 0;
 	lock_drop(&lock);

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Readiness of rsockets beside that of ordinary descriptors. */
+#include "rsocket/poll.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "progress/poll.h"
 #include "progress/wait.h"
+#include "rsocket/attend.h"
+#include "rsocket/await.h"
+#include "rsocket/cm_events.h"
 #include "rsocket/datagram.h"
-
-#define FEW 16
+#include "rsocket/stream.h"
+#include "rsocket/table.h"
+#include "rsocket/tuned.h"
+#include "rsocket/waiter.h"
 
 /* One descriptor of the caller's. */
 struct polled {
 	struct rsocket *rs; /* NULL: an ordinary one. Has a reference */
 	struct sleeper sleeper;
-	uint32_t plain; /* index among the ordinary ones; NONE: it is not there */
+	uint32_t plain; /* index in poller.plain; NONE */
 };
 #define NONE UINT32_MAX
 
@@ -24,9 +30,9 @@ struct poller {
 	struct pollfd *plain; /* the ordinary ones of them */
 	uint32_t plains;
 	struct attendant attendant;
-	bool any_handed_back; /* one has become an ordinary descriptor: all anew */
-	bool any_given;	      /* or is about to */
-	bool many;	      /* `polled` and `plain` are to be freed */
+	bool any_handed_back; /* an rsocket has become an ordinary descriptor: classify() again */
+	bool any_given;	      /* an rsocket is given to a bridge */
+	bool many;	      /* `polled` and `plain` are on the heap */
 	sigset_t signals;     /* the thread's mask before */
 };
 
@@ -62,7 +68,7 @@ static bool poll_done(void *arg)
 {
 	struct poller *p = arg;
 
-	service_run();
+	cm_events_run();
 	return check_rsockets(p);
 }
 
@@ -75,7 +81,7 @@ static void poll_arm(void *arg)
 			sleeper_sleeps(p->polled[i].rs, &p->polled[i].sleeper);
 			rsocket_arm(p->polled[i].rs);
 		}
-	service_attendant_sleeps(&p->attendant);
+	attendant_sleeps(&p->attendant);
 }
 
 static void classify(struct poller *p)
@@ -90,7 +96,7 @@ static void classify(struct poller *p)
 			at->rs = NULL;
 		}
 		at->plain = NONE;
-		if (at->rs && is_datagram(at->rs)) /* what comes there wakes us, and is not the caller's */
+		if (at->rs && is_datagram(at->rs)) /* datagrams by UDP wake the call, and are not reported */
 			p->plain[p->plains++] = (struct pollfd){.fd = at->rs->fd, .events = POLLIN};
 		if (at->rs && !at->rs->beneath)
 			continue;
@@ -120,7 +126,7 @@ static void poll_leave(struct poller *p, bool joined)
 	}
 }
 
-/* All of them, as they are now. */
+/* Fills all revents. How many are ready. */
 static int poll_collect(struct poller *p)
 {
 	int ready = 0;
@@ -144,12 +150,12 @@ static void poller_free(struct poller *p)
 	free(p->plain);
 }
 
-/* It is cancelled as it sleeps: pthread_cancel(3). */
+/* pthread_cancel(3) while it sleeps. */
 static void poll_abandon(void *arg)
 {
 	struct poller *p = arg;
 
-	service_leave(&p->attendant);
+	attendant_leave(&p->attendant);
 	pthread_sigmask(SIG_SETMASK, &p->signals, NULL);
 	poll_leave(p, true);
 	poller_free(p);
@@ -160,14 +166,14 @@ static int poll_sleep(struct poller *p, const struct loop_wait *w, int *ready)
 	int result;
 
 	poll_join(p, w->wake);
-	service_attend(&p->attendant, w->wake);
+	attendant_join(&p->attendant, w->wake);
 	pthread_cleanup_push(poll_abandon, p);
 	do {
 		result = loop_wait_for(w);
 		*ready = poll_collect(p);
 	} while (result > 0 && !*ready);
 	pthread_cleanup_pop(0);
-	service_leave(&p->attendant);
+	attendant_leave(&p->attendant);
 	return result;
 }
 
@@ -177,13 +183,13 @@ static int poll_all(struct poller *p, uint64_t until)
 		.done = poll_done, .arm = poll_arm, .arg = p, .fds = p->plain, .count = p->plains, .until = until};
 	int ready, result;
 
-	service_run();
+	cm_events_run();
 	ready = poll_collect(p);
 	if (ready)
 		return ready;
 	if (until == 0) {
 		loop_progress();
-		service_run();
+		cm_events_run();
 		return poll_collect(p);
 	}
 	w.wake = sleeper_fd();
@@ -194,15 +200,15 @@ static int poll_all(struct poller *p, uint64_t until)
 	result = poll_sleep(p, &w, &ready);
 	pthread_sigmask(SIG_SETMASK, &p->signals, NULL);
 	poll_leave(p, true);
-	p->count = 0; /* they are left */
+	p->count = 0; /* rsocket_poll() leaves none again */
 	return ready ?: result;
 }
 
 int rsocket_poll(struct pollfd *fds, nfds_t count, uint64_t until)
 {
-	struct polled few[FEW];
-	struct pollfd few_plain[FEW];
-	struct poller p = {.fds = fds, .count = count, .polled = few, .plain = few_plain, .many = count > FEW};
+	struct polled few[POLL_FEW];
+	struct pollfd few_plain[POLL_FEW];
+	struct poller p = {.fds = fds, .count = count, .polled = few, .plain = few_plain, .many = count > POLL_FEW};
 	int result;
 
 	if (p.many) {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bytes in, bytes out. */
+#include "rsocket/stream.h"
+
 #include <string.h>
 
 #include "progress/poll.h"
-#include "rsocket/rsocket.h"
+#include "rsocket/await.h"
+#include "rsocket/cm_events.h"
+#include "rsocket/flow.h"
+#include "rsocket/iomap.h"
+#include "rsocket/tuned.h"
+#include "rsocket/waiter.h"
 #include "verbs/context.h"
 
-#define PIECE	    (32u << 10) /* no message is longer: the peer starts on one while the next is on its way */
-#define MUCH	    (8u << 10)
-#define FEW_PACKETS 2 /* are one train, whatever is in them */
-#define PLACED_IOVS 8 /* pieces of the caller's; more are gathered in the ring */
+#define PLACED_IOVS 8
 
 /* A position in a list of buffers. */
 struct cursor {
@@ -27,7 +30,7 @@ static size_t total(const struct iovec *iov, int count)
 	return n;
 }
 
-/* The next bytes, as many as are in one piece and no more than `most`. Their number. */
+/* The next contiguous bytes, `most` at most. Their number. */
 static size_t take_part(struct cursor *c, size_t most, struct iovec *part)
 {
 	size_t n = min_of(most, c->iov->iov_len - c->at);
@@ -56,29 +59,6 @@ static void stream_copy(struct cursor *c, void *flat, size_t length, bool out)
 	}
 }
 
-/* A place in the ring: one piece or two. Their number. */
-static int stream_place(struct stream *s, uint32_t length, struct ibv_sge sge[2])
-{
-	uint32_t first = min_of(length, s->tx_size - s->tx_head);
-
-	sge[0] = (struct ibv_sge){(uintptr_t)(s->tx + s->tx_head), first, s->mr->lkey};
-	sge[1] = (struct ibv_sge){(uintptr_t)s->tx, length - first, s->mr->lkey};
-	s->tx_head = length == first ? (s->tx_head + length) % s->tx_size : length - first;
-	s->tx_used += length;
-	return length == first ? 1 : 2;
-}
-
-int stream_stage(struct rsocket *rs, const void *data, uint32_t length, struct ibv_sge sge[2])
-{
-	struct iovec iov = {(void *)data, length};
-	struct cursor c = {&iov, 1, 0};
-	int n = stream_place(&rs->stream, length, sge);
-
-	for (int i = 0; i < n; i++)
-		stream_copy(&c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
-	return n;
-}
-
 static int write_inline(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to) REQUIRES(rs->lock)
 {
 	char bytes[HCA_MAX_INLINE];
@@ -96,14 +76,14 @@ static int write_staged(struct rsocket *rs, struct cursor *c, uint32_t length, s
 
 	for (int i = 0; i < n; i++)
 		stream_copy(c, (void *)(uintptr_t)sge[i].addr, sge[i].length, true);
-	if (length > FEW_PACKETS * ((struct qp *)rs->id->qp)->mtu)
+	if (length > TRAIN_PACKETS * ((struct qp *)rs->id->qp)->mtu)
 		return stream_post_much(rs, sge, n, length, to.address, to.key);
 	return stream_post_data(rs, sge, n, IBV_WR_RDMA_WRITE_WITH_IMM, rs_message(RS_OP_DATA, length), length, 0,
 				to.address, to.key);
 }
 
-/* Straight into the memory of a peer on this host: it has given us that piece of its ring, so what is posted before
- * does not matter. False: nothing has been done. */
+/* Writes to the memory of a local peer. The order with requests posted before does not matter: the peer has granted
+ * that piece of its ring. False: nothing has been done. */
 static bool write_placed(struct rsocket *rs, struct cursor *c, uint32_t length, struct rs_sge to, int *err)
 	REQUIRES(rs->lock)
 {
@@ -137,7 +117,7 @@ static int stream_send_piece(struct rsocket *rs, struct cursor *c, size_t left) 
 {
 	struct stream *s = &rs->stream;
 	struct rs_sge *w = &s->window[s->target], to = *w;
-	uint32_t length = (uint32_t)min_of(left, (size_t)PIECE);
+	uint32_t length = (uint32_t)min_of(left, (size_t)MESSAGE_MAX);
 	int err;
 
 	length = min_of(min_of(length, w->length), s->tx_size - s->tx_used);
@@ -154,10 +134,10 @@ static int stream_send_piece(struct rsocket *rs, struct cursor *c, size_t left) 
 	return (int)length;
 }
 
-/* Who copies much polls too, or the helper takes it for busy with something else and stands in. */
+/* A thread that copies much polls too; else the helper takes it for busy, and takes over. */
 static void stream_look_around(uint32_t copied)
 {
-	if (copied >= MUCH)
+	if (copied >= LOOK_AROUND_AFTER)
 		loop_look_around();
 }
 
@@ -171,7 +151,7 @@ static bool stream_is_settled(struct rsocket *rs)
 	return rsocket_state(rs) >= RS_CONNECTED || rsocket_state(rs) < RS_RESOLVING;
 }
 
-/* What went wrong, told once; else what comes for good. */
+/* rs->error, told once, and `afterwards` from then on. */
 static int take_error(struct rsocket *rs, int afterwards) REQUIRES(rs->lock)
 {
 	int error = rs->error ?: afterwards;
@@ -189,24 +169,18 @@ static int check_send(struct rsocket *rs) REQUIRES(rs->lock)
 	return rs->write_shut ? -EPIPE : 0;
 }
 
-static bool waits(struct rsocket *rs, int flags)
-{
-	/* relaxed: an application that changes it at the same time gets the one or the other */
-	return !(flags & MSG_DONTWAIT) && !atomic_load_explicit(&rs->nonblocking, memory_order_relaxed);
-}
-
-/* Looks at what has come; if the test fails, waits, or not. 0 or -errno. */
+/* Processes completions and waits for the test, if the call may sleep. 0 or -errno. */
 static int stream_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until)
 	REQUIRES(rs->lock)
 {
 	stream_process(rs);
 	if (test(rs))
 		return 0;
-	if (waits(rs, flags))
+	if (rsocket_waits(rs, flags))
 		return rsocket_await(rs, test, until);
 	if (rsocket_state(rs) != RS_CONNECTED) {
 		lock_drop(&rs->lock);
-		service_run();
+		cm_events_run();
 		lock_take(&rs->lock);
 	}
 	rsocket_progress(rs);
@@ -214,7 +188,7 @@ static int stream_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), in
 	return test(rs) ? 0 : -EAGAIN;
 }
 
-/* While the connection comes about. */
+/* Waits while the connection is being established. */
 static int stream_settle(struct rsocket *rs, int flags) REQUIRES(rs->lock)
 {
 	return likely(stream_is_settled(rs)) ? 0 : stream_ready(rs, stream_is_settled, flags, NEVER);
@@ -254,13 +228,13 @@ static bool stream_may_receive(struct rsocket *rs) REQUIRES(rs->lock)
 	return rs->stream.rx_ready || rs->peer_shut || rs->read_shut || rsocket_state(rs) != RS_CONNECTED;
 }
 
-/* For one that is no bridge. */
+/* For a call that is not a bridge's. */
 static bool may_receive_here(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->given || stream_may_receive(rs);
 }
 
-/* For one who looks ahead. */
+/* For MSG_PEEK with MSG_WAITALL. */
 static bool may_receive_all(struct rsocket *rs) REQUIRES(rs->lock)
 {
 	return rs->given || rs->stream.rx_ready >= rs->stream.rx_wanted || rs->peer_shut || rs->read_shut ||
@@ -272,7 +246,7 @@ static void take_bytes(struct rsocket *rs, struct cursor *c, uint32_t length, in
 	struct stream *s = &rs->stream;
 	uint32_t first = min_of(length, s->rx_size - s->rx_head);
 
-	if (!(flags & MSG_TRUNC)) { /* as tcp(7) has it: nobody wants to see them */
+	if (!(flags & MSG_TRUNC)) { /* tcp(7): the bytes are discarded */
 		stream_copy(c, s->rx + s->rx_head, first, false);
 		stream_copy(c, s->rx, length - first, false);
 	}
@@ -297,9 +271,7 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 	size_t left = total(iov, count), all = left;
 	uint64_t until = rsocket_until(rs->receive_ms);
 	bool bridges = flags & RS_BRIDGES;
-	int err = flags & MSG_ERRQUEUE ? -EAGAIN
-		  : flags & MSG_OOB    ? -EINVAL
-				       : stream_settle(rs, flags); /* there never is anything */
+	int err = flags & MSG_ERRQUEUE ? -EAGAIN : flags & MSG_OOB ? -EINVAL : stream_settle(rs, flags);
 
 	while (left && !err) {
 		uint32_t n;
@@ -315,9 +287,8 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 			continue;
 		if (!err && (flags & MSG_PEEK) && (flags & MSG_WAITALL)) {
 			s->rx_wanted =
-				(uint32_t)min_of(left, (size_t)s->rx_size / 2); /* there is always room for so much */
-			stream_ready(rs, may_receive_all, flags,
-				     until); /* if it is late or interrupted, there is less */
+				(uint32_t)min_of(left, (size_t)s->rx_size / 2); /* the ring has always room for half */
+			stream_ready(rs, may_receive_all, flags, until); /* late or interrupted: less is returned */
 		}
 		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
 		if (!n && !err)
@@ -328,11 +299,11 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 			take_bytes(rs, &c, n, flags);
 			return n;
 		}
-		n = min_of(n, PIECE);
+		n = min_of(n, MESSAGE_MAX);
 		take_bytes(rs, &c, n, flags);
 		left -= n;
 		stream_look_around(n);
-		stream_process(rs); /* the peer learns of the room */
+		stream_process(rs); /* tells the peer of the room */
 	}
 	return left == all && err ? err : (ssize_t)(all - left);
 }
@@ -364,7 +335,7 @@ int stream_shutdown(struct rsocket *rs, int how)
 		rs->read_shut = true;
 	if (writes)
 		rs->write_shut = true;
-	/* what has been sent goes before this, in order, so there is nothing to wait for */
+	/* the peer gets it after all data, as messages stay in order */
 	if (writes && !was_shut)
 		err = stream_say(rs, RS_SHUTDOWN);
 	lock_drop(&rs->lock);
@@ -373,12 +344,11 @@ int stream_shutdown(struct rsocket *rs, int how)
 	return err;
 }
 
-/* Without O_NONBLOCK, some KiB at once. */
+/* Without O_NONBLOCK, POLLOUT promises room for some KiB. */
 static bool may_write(struct rsocket *rs) REQUIRES(rs->lock)
 {
-	/* relaxed: see waits() */
-	return stream_may_send(rs) && (atomic_load_explicit(&rs->nonblocking, memory_order_relaxed) ||
-				       rsocket_state(rs) != RS_CONNECTED || rs->write_shut || stream_has_room(rs));
+	return stream_may_send(rs) && (rsocket_is_nonblocking(rs) || rsocket_state(rs) != RS_CONNECTED ||
+				       rs->write_shut || stream_has_room(rs));
 }
 
 short stream_events(struct rsocket *rs)
@@ -397,7 +367,7 @@ short stream_events(struct rsocket *rs)
 	case RS_ACCEPTING:
 		return 0;
 	case RS_PLAIN:
-		return POLLNVAL; /* look again: it is another thing now */
+		return POLLNVAL; /* an ordinary socket now */
 	case RS_CONNECTED:
 	case RS_OVER:
 		break;
@@ -410,7 +380,7 @@ short stream_events(struct rsocket *rs)
 		events |= POLLOUT | POLLWRNORM;
 	if (rs->peer_shut || rs->read_shut)
 		events |= POLLRDHUP;
-	/* as TCP: that the peer has closed is no more than the end of its data */
+	/* as TCP: only the end of both directions is a hangup */
 	if (rs->broken || ((rs->peer_shut || rs->read_shut) && rs->write_shut))
 		events |= POLLHUP | POLLRDHUP;
 	if (rs->error)

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which descriptor is which rsocket. The memory of rsockets is never given back, so who has found one in the table may
- * count himself in, unless the count is zero, and then look whether it is still there. */
+#include "rsocket/table.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fork.h"
-#include "rsocket/rsocket.h"
+
+/* Memory of rsockets is kept for other rsockets, so rsocket_get() may read the count of one that is gone. It takes a
+ * reference unless the count is 0, and then looks whether the table still has it. */
 
 #define CHUNK  1024
 #define CHUNKS 1024
 
-static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS];	       /* made when first needed, and kept */
+static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS];	       /* made when needed, never freed */
 static struct lock make_lock;					       /* a leaf */
 static struct lock spare_lock;					       /* a leaf */
-static struct list spares GUARDED_BY(spare_lock) = {&spares, &spares}; /* through `queue`: have been rsockets */
+static struct list spares GUARDED_BY(spare_lock) = {&spares, &spares}; /* through `queue`: memory for the next */
 
-/* NULL: nothing is there, nor near. */
+/* NULL: its chunk is not there. */
 static _Atomic(struct rsocket *) *entry_of(int fd)
 {
 	_Atomic(struct rsocket *) *chunk;
@@ -30,7 +32,6 @@ static _Atomic(struct rsocket *) *entry_of(int fd)
 
 static void table_forget(void)
 {
-	/* what the parent has is the parent's; the child may have some of its own */
 	for (int i = 0; i < CHUNKS; i++) {
 		_Atomic(struct rsocket *) *chunk = atomic_load_explicit(&chunks[i], memory_order_relaxed);
 
@@ -83,22 +84,23 @@ static void give_spare(struct rsocket *rs)
 	lock_drop(&spare_lock);
 }
 
-struct rsocket *rsocket_make(int fd, int domain, int type)
+struct rsocket *rsocket_make(int fd, int domain, int type, void (*destroy)(struct rsocket *rs))
 {
 	struct rsocket *rs = take_spare() ?: calloc(1, sizeof(*rs));
 
 	if (!rs)
 		return NULL;
 	lock_assert_unshared(&rs->lock);
-	memset((char *)rs + sizeof(rs->refs), 0, sizeof(*rs) - sizeof(rs->refs)); /* the count may be looked at */
+	memset((char *)rs + sizeof(rs->refs), 0, sizeof(*rs) - sizeof(rs->refs)); /* rsocket_get() may read `refs` */
 	rs->fd = fd;
 	rs->domain = domain;
 	rs->type = type;
+	rs->destroy = destroy;
 	list_init(&rs->waiters);
 	list_init(&rs->accepted);
 	list_init(&rs->epolls);
 	list_init(&rs->queue);
-	list_init(&rs->keeping);
+	list_init(&rs->timed);
 	list_init(&rs->closing);
 	list_init(&rs->stream.maps);
 	list_init(&rs->stream.maps_pending);
@@ -131,7 +133,7 @@ int rsocket_install_at(struct rsocket *rs, int fd)
 
 void rsocket_ref(struct rsocket *rs)
 {
-	atomic_fetch_add_explicit(&rs->refs, 1, memory_order_relaxed); /* the caller has one already */
+	atomic_fetch_add_explicit(&rs->refs, 1, memory_order_relaxed); /* the caller has one */
 }
 
 bool rsocket_try_ref(struct rsocket *rs)
@@ -150,7 +152,7 @@ struct rsocket *rsocket_get(int fd)
 	_Atomic(struct rsocket *) *entry = entry_of(fd);
 	struct rsocket *rs;
 
-	/* acquire pairs with rsocket_install_at(). One that is on its way to be another has left this place before */
+	/* acquire pairs with rsocket_install_at() */
 	while (entry && (rs = atomic_load_explicit(entry, memory_order_acquire))) {
 		if (!rsocket_try_ref(rs))
 			continue;
@@ -169,7 +171,7 @@ struct rsocket *rsocket_remove(int fd)
 	if (!entry || !atomic_load_explicit(entry, memory_order_relaxed))
 		return NULL;
 	rs = atomic_exchange_explicit(entry, NULL, memory_order_acq_rel); /* pairs with rsocket_get() */
-	/* acquire and release: who is last sees what the others did */
+	/* acquire and release: the last one sees what the others did */
 	if (!rs || atomic_fetch_sub_explicit(&rs->handles, 1, memory_order_acq_rel) == 1)
 		return rs;
 	rsocket_put(rs);
@@ -178,15 +180,10 @@ struct rsocket *rsocket_remove(int fd)
 
 void rsocket_put(struct rsocket *rs)
 {
-	/* release and acquire: whatever was done with it is done before it goes */
+	/* release and acquire: all uses happen before `destroy` */
 	if (atomic_fetch_sub_explicit(&rs->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	lock_assert_unshared(&rs->lock);
-	iomap_forget(rs);
-	service_forget(rs);
-	endpoint_destroy(rs);
-	datagram_free(rs);
-	free(rs->route);
+	rs->destroy(rs);
 	give_spare(rs);
 }
 

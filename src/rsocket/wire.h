@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rsockets say to each other: the protocol of rdma-core's (its librdmacm/docs/rsocket).
+/* The wire format of rsockets: the protocol of rdma-core's (its librdmacm/docs/rsocket).
  *
  * A stream is written by RDMA WRITE with immediate into the peer's ring, whose free halves the peer publishes by
  * writing a struct rs_sge into our list of targets. The immediate of every message says what it is. */
 #ifndef UROCE_RSOCKET_WIRE_H
 #define UROCE_RSOCKET_WIRE_H
+
+#include <byteswap.h>
 
 #include "base/base.h"
 #include "base/be.h"
@@ -24,14 +26,25 @@ struct rs_iomap {
 };
 static_assert(sizeof(struct rs_iomap) == 24, "as rdma-core has it");
 
+/* In the other byte order. */
+static inline struct rs_sge rs_sge_swap(struct rs_sge s)
+{
+	return (struct rs_sge){bswap_64(s.address), bswap_32(s.key), bswap_32(s.length)};
+}
+
+static inline struct rs_iomap rs_iomap_swap(struct rs_iomap m)
+{
+	return (struct rs_iomap){bswap_64(m.offset), rs_sge_swap(m.at)};
+}
+
 struct rs_sge_be {
 	be64 address;
 	be32 key, length;
 };
 
 enum {
-	RS_FLAG_BIG_ENDIAN = 1, /* the sender of this is */
-	RS_FLAG_IOMAP = 2,	/* iomap_scale means something */
+	RS_FLAG_BIG_ENDIAN = 1, /* the sender's byte order */
+	RS_FLAG_IOMAP = 2,	/* iomap_scale is valid */
 };
 
 /* The private data of REQ and REP. */
@@ -45,7 +58,7 @@ struct rs_connect {
 };
 static_assert(sizeof(struct rs_connect) == 40, "as rdma-core has it");
 
-/* What it says, in our byte order. */
+/* The same in this host's byte order. */
 struct rs_peer {
 	struct rs_sge targets, buffer;
 	uint32_t credits, iomaps; /* 0: it has no list of iomaps */
@@ -57,9 +70,9 @@ int rs_read_connect(struct rs_peer *to, const void *data, size_t length);
 
 /* The top three bits of the immediate; the rest are its value. */
 enum rs_op {
-	RS_OP_DATA = 0,	   /* so many bytes */
-	RS_OP_CREDIT = 4,  /* the message up to which may be sent (16 bits); with 16 bytes of data: a buffer */
-	RS_OP_IOMAP = 6,   /* which entry of the list of iomaps has been written */
+	RS_OP_DATA = 0,	   /* value: bytes */
+	RS_OP_CREDIT = 4,  /* value: the message number up to which may be sent, 16 bits; 16 bytes of data: a buffer */
+	RS_OP_IOMAP = 6,   /* value: the entry of the list of iomaps that was written */
 	RS_OP_CONTROL = 7, /* enum rs_control */
 };
 
@@ -67,8 +80,7 @@ enum rs_control {
 	RS_DISCONNECT,
 	RS_KEEPALIVE,
 	RS_SHUTDOWN, /* no more data come, but may be sent */
-	RS_RESET,    /* as RS_DISCONNECT, but not in good order. Rdma-core's do not know it: to them the connection just
-			goes */
+	RS_RESET,    /* RS_DISCONNECT, but not in good order. rdma-core ignores it; the DREQ ends the connection */
 };
 
 #define RS_VALUE_BITS 29
@@ -79,7 +91,7 @@ static inline uint32_t rs_message(enum rs_op op, uint32_t value)
 	return (uint32_t)op << RS_VALUE_BITS | value;
 }
 
-/* A number in eight bits, with what precision they allow. */
+/* A number in eight bits: exact up to 128, then a multiple of 256. */
 static inline uint8_t rs_scale(uint32_t value)
 {
 	return (uint8_t)(value <= 128 ? value : 128 | value >> 8);
@@ -94,7 +106,7 @@ static inline uint32_t rs_unscale(uint8_t scale)
 
 #define RS_UDP_TAG 0x55555555u
 
-/* In front of a datagram sent over UDP, as long as the peer's QP is not known; also the answer, that tells it. */
+/* Header of a datagram sent over UDP, while the peer's QP is not known, and of the answer, which tells that QP. */
 struct rs_udp_header {
 	be32 tag;
 	uint8_t version; /* 4, 6 */
@@ -106,7 +118,7 @@ struct rs_udp_header {
 };
 static_assert(sizeof(struct rs_udp_header) == 28, "as rdma-core has it");
 
-/* In front of a datagram sent from QP to QP: whom it is from. */
+/* Header of a datagram sent from QP to QP: its sender. */
 struct rs_header {
 	uint8_t version, length;
 	be16 port;
@@ -120,8 +132,7 @@ struct rs_header {
 };
 static_assert(sizeof(struct rs_header) == 24, "as rdma-core has it");
 
-/* Headers, and what is missing of one that may be shorter as zeros. False: there is none; h->length is not more than
- * `length` else. */
+/* Parse a header; bytes that a shorter one lacks become 0. False: not valid. h->length is `length` at most. */
 bool rs_read_udp_header(struct rs_udp_header *h, const void *data, size_t length);
 bool rs_read_header(struct rs_header *h, const void *data, size_t length);
 

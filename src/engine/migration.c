@@ -104,7 +104,7 @@ static bool is_in_step(const struct qp *qp, const struct packet *p)
 
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 {
-	if (!qp_is_guarded(qp) || qp->is_delegate || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport ||
+	if (!qp_is_guarded(qp) || is_delegate(qp) || !qp_is_receiving(qp) || TRANSPORT(p->opcode) != qp->transport ||
 	    !is_in_step(qp, p))
 		return true;
 	if (qp->attr.path_mig_state == IBV_MIG_ARMED)

@@ -220,7 +220,7 @@ static inline bool has_delayed_ack(struct loop *l)
 	/* acquire pairs with delayed_ack_set(): the QP may be new */
 	struct qp *qp = atomic_load_explicit(&l->delayed_ack, memory_order_acquire);
 
-	return qp && atomic_load_explicit(&qp->ack_is_delayed, memory_order_relaxed);
+	return qp && atomic_load_explicit(&qp->loop.ack_is_delayed, memory_order_relaxed);
 }
 
 /* The outermost lock: guards the fields that say so. */

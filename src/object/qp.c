@@ -12,7 +12,8 @@
 
 const struct checker *checker;
 
-static_assert(offsetof(struct qp, lock) < offsetof(struct qp, ack_is_delayed), "clear() goes from one to the other");
+static_assert(offsetof(struct qp, lock) < offsetof(struct qp, loop.ack_is_delayed),
+	      "clear() goes from one to the other");
 
 static void clear_part(struct qp *qp, size_t begin, size_t end)
 {
@@ -24,9 +25,9 @@ static void clear_part(struct qp *qp, size_t begin, size_t end)
 static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	clear_part(qp, 0, offsetof(struct qp, lock));
-	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), offsetof(struct qp, ack_is_delayed));
-	clear_part(qp, offsetof(struct qp, ack_is_delayed) + sizeof(qp->ack_is_delayed), sizeof(*qp));
-	atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed); /* a hint: see qp.h */
+	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), offsetof(struct qp, loop.ack_is_delayed));
+	clear_part(qp, offsetof(struct qp, loop.ack_is_delayed) + sizeof(qp->loop.ack_is_delayed), sizeof(*qp));
+	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed); /* a hint: see qp.h */
 	list_init(&qp->ready);
 }
 

@@ -226,6 +226,32 @@ struct responder {
 
 struct rss;
 
+/* What port/ and progress/ know of a QP; qp_create() zeroes it, no other layer changes it. In a cache line that each
+ * message uses. */
+struct qp_loop {
+	/* In hca->ready, or taken out by a thread that is going to run the QP. */
+	bool is_ready;
+	/* Its ACK is delayed: see loop->late. Relaxed: written under `lock`, else a hint. */
+	_Atomic bool ack_is_delayed;
+	/* UD: receives no copies of its own multicasts; raw: of those of this host. Constant. */
+	bool no_multicast_loop;
+	uint32_t tick;	   /* tick of its last send */
+	uint64_t sent_to;  /* position in its local peer's ring after the last packet */
+	uint64_t timer_at; /* its timer fires no later than this; 0: not set */
+	uint64_t sent_at;  /* UC and UD: time of its last send, ns */
+	struct port *raw;  /* the port of a raw packet QP. Constant */
+};
+
+/* What verbs/ knows of a QP; qp_create() zeroes it, no other layer looks at it. */
+struct qp_verbs {
+	struct builder *builder; /* state of ibv_wr_*(3); NULL: none */
+	struct ibv_wq *wq;	 /* the WQ that the application has for this QP; else NULL. Constant */
+	_Atomic uint32_t groups; /* number of multicast groups that it is attached to. Relaxed: a count */
+	_Atomic uint32_t flows;	 /* number of steering rules that lead here: verbs/flow.c */
+	uint32_t events;	 /* async events not yet acknowledged: verbs/async.c, under its lock */
+	bool listens;		 /* a UD QP that is counted in its context's listeners */
+};
+
 /* How a request that is posted to an idle QP may be sent: see the post table in port/post.c. Set by engine_set_lane()
  * where the state, the link or the reach of memory changes. */
 enum lane {
@@ -250,16 +276,12 @@ struct qp {
 	_Alignas(CACHE_LINE) struct lock lock;
 	/* mutable */
 	enum ibv_qp_state state;
-	uint8_t lane;  /* enum lane */
-	bool alive;    /* between create and destroy */
-	bool cq_lost;  /* a completion found its CQ full: the QP is going to fail */
-	bool is_ready; /* for loop/: in hca->ready, or taken out by a thread that is going to run the QP */
-	_Atomic bool ack_is_delayed; /* for loop/: its ACK is delayed, see loop->late. Relaxed: written under `lock`,
-					else a hint */
-	bool comm_est : 1;	     /* IBV_EVENT_COMM_EST was reported */
+	uint8_t lane;		/* enum lane */
+	bool alive;		/* between create and destroy */
+	bool cq_lost;		/* a completion found its CQ full: the QP is going to fail */
+	bool comm_est : 1;	/* IBV_EVENT_COMM_EST was reported */
 	bool needs_packets : 1; /* a rule may hit its packets, so none is replaced by an access: engine_set_lane() */
-	bool is_delegate : 1;	/* for loop/: the responder of a target of another process. Constant, as what follows */
-	uint8_t transport;	/* enum transport: of the opcodes that it sends and accepts */
+	uint8_t transport; /* enum transport: of the opcodes that it sends and accepts. Constant, as what follows */
 	bool sig_all;
 	struct hca *hca;
 	struct pd *pd;		      /* for protection. NULL for an XRC target: the SRQ of each message has it */
@@ -269,9 +291,8 @@ struct qp {
 	struct reach *reach; /* the memory of its peer, if it can be reached; else NULL */
 	struct sq sq;
 	struct path path; /* not for UD: each work request carries its own; see also `alternate` */
-	uint64_t sent_to; /* for loop/: position in its local peer's ring after the last packet */
-	struct requester req;
-	uint64_t timer_at;		   /* for loop/: its timer fires no later than this; 0: not set */
+	_Alignas(CACHE_LINE) struct requester req;
+	struct qp_loop loop;
 	_Alignas(CACHE_LINE) struct rq rq; /* unused with an SRQ */
 	struct list ready;		   /* in hca->ready: guarded by hca->ready_lock */
 	struct timer timer;		   /* in hca->timers */
@@ -290,25 +311,16 @@ struct qp {
 	uint16_t cause;	       /* enum cause of its first failure since RESET, for completions; 0: none */
 	bool strays;	       /* before it acknowledged anything, the peer answered as one that expects `stray` next */
 	psn_t stray;
-	uint32_t tick;	  /* for loop/: tick of its last send */
-	uint64_t sent_at; /* for loop/: UC and UD: time of its last send, ns */
-	struct {	  /* what was posted since, when engine_backlog() was called last */
+	struct { /* what was posted since, when engine_backlog() was called last */
 		uint32_t from, to, charge;
 	} backlog;
-	struct builder *builder; /* for verbs/: state of ibv_wr_*(3); NULL: none */
-	struct path alternate;	 /* where it would migrate to; attr.alt_port_num 0: none */
-	bool migration_refused;	 /* IBV_EVENT_PATH_MIG_ERR has been reported since it was armed */
-	_Atomic uint32_t groups; /* for verbs/: number of multicast groups that it is attached to. Relaxed: a count */
-	struct port *raw;	 /* for loop/: the port of a raw packet QP. Constant */
-	const struct rss *rss;	 /* of a QP that only distributes to others by RSS; else NULL. Constant */
-	bool no_multicast_loop; /* UD: receives no copies of its own multicasts; raw: of those of this host. Constant */
+	struct path alternate;	/* where it would migrate to; attr.alt_port_num 0: none */
+	bool migration_refused; /* IBV_EVENT_PATH_MIG_ERR has been reported since it was armed */
+	struct qp_verbs verbs;
+	const struct rss *rss;	/* of a QP that only distributes to others by RSS; else NULL. Constant */
 	bool answers_first;	/* the peer may see the next request of this end before the ACK of what this end has
 				   received */
-	_Atomic uint32_t flows; /* number of steering rules that lead here: verbs/flow.c */
-	struct ibv_wq *wq;	/* for verbs/: the WQ that the application has for this QP; else NULL. Constant */
-	bool listens;		/* for verbs/: a UD QP that is counted in its context's listeners */
 	uint32_t onesided_psns; /* for a capture: PSNs that its one-sided operations would have taken as packets */
-	uint32_t events;	/* async events not yet acknowledged: verbs/async.c, under its lock */
 	uint32_t trouble[HCA_COUNTERS];	     /* what has gone wrong, since it was created: qp_count() */
 	uint32_t resent;		     /* packets that go_back() had sent again */
 	uint64_t sent_bytes, received_bytes; /* of what completed with success while HOOK_COUNT was on */
@@ -318,6 +330,8 @@ struct qp {
 
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&
 		      offsetof(struct qp, path) % CACHE_LINE == 0 && offsetof(struct qp, req) % CACHE_LINE == 0 &&
+		      offsetof(struct qp, loop) / CACHE_LINE == offsetof(struct qp, req.absent) / CACHE_LINE &&
+		      (offsetof(struct qp, loop.sent_at) - 1) / CACHE_LINE == offsetof(struct qp, loop) / CACHE_LINE &&
 		      offsetof(struct qp, rq) % CACHE_LINE == 0 && offsetof(struct qp, resp) % CACHE_LINE == 0 &&
 		      offsetof(struct requester, timeout_at) < CACHE_LINE &&
 		      offsetof(struct responder, recv) < CACHE_LINE && offsetof(struct rq, reclaimed) < CACHE_LINE,
@@ -331,6 +345,7 @@ static inline void qp_fetch(const struct qp *qp)
 	__builtin_prefetch(&qp->sq, 1);
 	__builtin_prefetch(&qp->path);
 	__builtin_prefetch(&qp->req, 1);
+	__builtin_prefetch(&qp->loop, 1);
 	__builtin_prefetch(&qp->rq, 1);
 	__builtin_prefetch(&qp->resp, 1);
 	__builtin_prefetch(&qp->attr.dest_qp_num);
@@ -383,6 +398,12 @@ static inline bool qp_is_guarded(const struct qp *qp)
 static inline bool qp_is_receiving(const struct qp *qp)
 {
 	return qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE;
+}
+
+/* The responder of a target of another process: port/target.h. */
+static inline bool is_delegate(const struct qp *qp)
+{
+	return unlikely(qp->xrc) && qp->xrc->is_delegate;
 }
 
 static inline bool is_xrc_target(const struct qp *qp)

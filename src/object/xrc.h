@@ -36,6 +36,7 @@ struct xrc {
 	struct srq *srq; /* the SRQ that the packet at hand names; NULL: none */
 	uint32_t srqn;	 /* the SRQ number that the message at hand names */
 	struct xrc_delegation delegation;
+	bool is_delegate; /* it is the responder of a target of another process: port/target.h. Constant */
 
 	/* of an initiator */
 	bool is_passed_on; /* it has named an SRQ of a process other than its peer: so it sends by UDP, not by the ring

@@ -144,9 +144,9 @@ static bool corrupt_header(struct packet *p, uint64_t bit)
 
 static void arm(struct loop *l, struct qp *qp, uint64_t at) REQUIRES(qp->lock)
 {
-	if (qp->timer_at && qp->timer_at <= at)
+	if (qp->loop.timer_at && qp->loop.timer_at <= at)
 		return;
-	qp->timer_at = at;
+	qp->loop.timer_at = at;
 	if (timer_set(&l->hca.timers, &qp->timer, at))
 		helper_deadline(l, at);
 }
@@ -390,7 +390,7 @@ NO_LOCK_ANALYSIS static bool send_held(struct qp *qp, struct local_peer *near, c
 		if (local_room(near) < h->bytes + BATCH_OVERHEAD)
 			return false;
 		transmit(&near->link, &tx, 1);
-		qp->sent_to = near->tx_ring.at;
+		qp->loop.sent_to = near->tx_ring.at;
 	} else if (h->path.port && h->packet.length <= qp->mtu && !h->packet.pieces) {
 		transmit(h->path.port->link, &tx, 1);
 	}

@@ -94,7 +94,7 @@ void local_wait(struct qp *qp, struct local_peer *n)
 	list_remove(&qp->ready);
 	list_append(&n->stuck, &qp->ready);
 	lock_drop(&hca->ready_lock);
-	qp->is_ready = true;
+	qp->loop.is_ready = true;
 	atomic_store_explicit(&l->local.stuck, true, memory_order_relaxed); /* a hint, like has_ready */
 	helper_ready(l);
 }
@@ -104,7 +104,7 @@ void local_wait_no_more(struct qp *qp)
 	lock_take(&qp->hca->ready_lock);
 	list_remove(&qp->ready);
 	lock_drop(&qp->hca->ready_lock);
-	qp->is_ready = false;
+	qp->loop.is_ready = false;
 }
 
 void local_leave(struct qp *qp, struct local_peer *n, bool full)
@@ -126,7 +126,7 @@ bool local_is_unseen(const struct qp *qp)
 		return false;
 	lock_take(&n->lock);
 	if (local_peer_state(n) == LOCAL_PEER_MET)
-		unseen = !ring_has_passed(&n->tx_ring, qp->sent_to);
+		unseen = !ring_has_passed(&n->tx_ring, qp->loop.sent_to);
 	lock_drop(&n->lock);
 	return unseen;
 }

@@ -67,7 +67,7 @@ NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, struct loca
 			n->reserved += bytes;
 		else if (waits)
 			local_wait(qp, n);
-		else if (qp->is_ready)
+		else if (qp->loop.is_ready)
 			local_wait_no_more(qp);
 	}
 	lock_drop(&n->lock);

@@ -106,9 +106,9 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 		lock_drop(&n->lock);
 		return wr;
 	}
-	qp->sent_to = n->tx_ring.at;
+	qp->loop.sent_to = n->tx_ring.at;
 	/* an ACK that was due has left with the first of them */
-	atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed);
+	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed);
 	post_leave(n);
 	if (!engine_fast_is_timed(qp))
 		begin_timer(loop_of(qp), qp);
@@ -235,7 +235,7 @@ FAST_INLINE post_fn *find_row(const struct qp *qp, const struct ibv_send_wr *wr)
  * between. */
 static bool post_may_wait(struct qp *qp) REQUIRES(qp->lock)
 {
-	return likely(is_reliable(qp)) ? engine_awaits_answer(qp) : clock_now() < qp->sent_at + SENT_LATELY;
+	return likely(is_reliable(qp)) ? engine_awaits_answer(qp) : clock_now() < qp->loop.sent_at + SENT_LATELY;
 }
 
 void loop_posting(struct qp *qp)

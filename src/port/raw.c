@@ -43,7 +43,7 @@ static _Atomic uint32_t listening; /* hint: ports that receive frames. Relaxed *
 
 static struct raw_port *raw_port_of(const struct qp *qp)
 {
-	return container_of((struct port *)qp->raw, struct raw_port, port);
+	return container_of((struct port *)qp->loop.raw, struct raw_port, port);
 }
 
 static void say_not_allowed(void)
@@ -98,7 +98,7 @@ int raw_attach(struct qp *qp, int interface)
 		error = raw_make(loop_of(qp), interface, &p);
 	if (!error) {
 		p->users++;
-		qp->raw = &p->port;
+		qp->loop.raw = &p->port;
 	}
 	lock_drop(&raw_lock);
 	if (error == -EPERM)
@@ -175,7 +175,7 @@ static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key 
 	if (rule->type == IBV_FLOW_ATTR_SNIFFER)
 		return true;
 	return rule->type == IBV_FLOW_ATTR_NORMAL && rule->specs &&
-	       !(rule->qp->no_multicast_loop && frame_is_multicast(key));
+	       !(rule->qp->loop.no_multicast_loop && frame_is_multicast(key));
 }
 
 /* Whether a frame may wait for a receive. A receiver that posts receives as frames come may be slow for a moment,

@@ -7,7 +7,7 @@
 #include "object/qp.h"
 #include "object/rules.h"
 
-/* Sets qp->raw, through which the QP sends until it is destroyed. 0 or -errno: EPERM (without CAP_NET_RAW; a
+/* Sets qp->loop.raw, through which the QP sends until it is destroyed. 0 or -errno: EPERM (without CAP_NET_RAW; a
  * message that says so has been logged), ENOMEM ... */
 int raw_attach(struct qp *qp, int interface);
 void raw_detach(struct qp *qp);

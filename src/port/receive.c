@@ -75,7 +75,7 @@ NO_LOCK_ANALYSIS static __attribute__((noinline)) void rx_leave_qp(struct rx *v)
 	if (likely(v->fast)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_fast(v->loop, v->qp, v->now);
-	} else if (unlikely(v->qp->is_delegate)) {
+	} else if (unlikely(is_delegate(v->qp))) {
 		target_run(v->loop, v->qp, v->now);
 	} else {
 		run_qp(v->loop, v->qp, v->now, true);
@@ -243,7 +243,7 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packe
 	}
 	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
 		grant_credit(v, p, from);
-	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !qp->is_delegate &&
+	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !is_delegate(qp) &&
 		 target_route(v->loop, qp, p, from))
 		; /* it was for another process */
 	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
@@ -380,7 +380,7 @@ NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a
 /* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
 static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
-	return v->qp->no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
+	return v->qp->loop.no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
 }
 
 /* To a multicast group: each QP in it gets the packet. Called through link_ops, with l->receive held. */

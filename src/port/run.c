@@ -110,7 +110,7 @@ static void send_near(struct worker *w, struct qp *qp, struct local_peer *n, con
 
 	if (unlikely(transmit(&n->link, &out, 1) > 1))
 		cut(w, qp, tx);
-	qp->sent_to = n->tx_ring.at;
+	qp->loop.sent_to = n->tx_ring.at;
 }
 
 static void send_datagram(struct worker *w, struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
@@ -178,8 +178,8 @@ uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now)
 				      memory_order_relaxed);
 		atomic_store_explicit(&l->tick, tick, memory_order_relaxed);
 	}
-	if (qp->tick != tick) {
-		qp->tick = tick;
+	if (qp->loop.tick != tick) {
+		qp->loop.tick = tick;
 		atomic_fetch_add_explicit(&l->active, 1, memory_order_relaxed);
 	}
 	n = max_of(atomic_load_explicit(&l->active, memory_order_relaxed),
@@ -208,9 +208,9 @@ static uint32_t room_of(struct qp *qp, struct local_peer *near) REQUIRES(qp->loc
 /* A timer set to an earlier time is kept: when it fires, it is set again. */
 static void run_at(struct loop *l, struct qp *qp, uint64_t deadline) REQUIRES(qp->lock)
 {
-	if (deadline == NEVER || (qp->timer_at && qp->timer_at <= deadline))
+	if (deadline == NEVER || (qp->loop.timer_at && qp->loop.timer_at <= deadline))
 		return;
-	qp->timer_at = deadline;
+	qp->loop.timer_at = deadline;
 	if (timer_set(&l->hca.timers, &qp->timer, deadline))
 		helper_deadline(l, deadline);
 }
@@ -243,7 +243,7 @@ static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay
 		more |= w->cut ||
 			(w->batch.full && !near && w->batch.packets); /* a socket may have emptied meanwhile */
 		if (unlikely(!is_reliable(qp)) && w->batch.packets && !w->batch.tx[0].near)
-			qp->sent_at = now;
+			qp->loop.sent_at = now;
 		batch_done(&w->batch);
 	} while (more);
 	if (unlikely(hook_is_on(HOOK_FAULT)))
@@ -272,9 +272,9 @@ void make_ready(struct loop *l, struct qp *qp)
 {
 	struct hca *hca = &l->hca;
 
-	if (qp->is_ready)
+	if (qp->loop.is_ready)
 		return;
-	qp->is_ready = true;
+	qp->loop.is_ready = true;
 	lock_take(&hca->ready_lock);
 	if (list_empty(&qp->ready)) /* not empty if run_ready() took a new QP for an old one */
 		list_append(&hca->ready, &qp->ready);
@@ -317,7 +317,7 @@ bool run_ready(struct loop *l, uint64_t now)
 	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
 		/* the QP may have been destroyed since, and the memory may be another QP: this does no harm */
 		lock_take(&qp->lock);
-		qp->is_ready = false; /* from here on, a thread with something to send adds it again */
+		qp->loop.is_ready = false; /* from here on, a thread with something to send adds it again */
 		if (qp->alive)
 			run_qp(l, qp, now, false);
 		lock_drop(&qp->lock);
@@ -347,7 +347,7 @@ bool run_timers(struct loop *l, uint64_t now)
 		const struct port *silent = NULL;
 
 		lock_take(&qp->lock);
-		qp->timer_at = 0;
+		qp->loop.timer_at = 0;
 		if (qp->alive) {
 			uint8_t retries = qp->req.retries;
 

@@ -28,8 +28,8 @@ bool run_timers(struct loop *l, uint64_t now);
 
 static inline void delayed_ack_clear(struct qp *qp) REQUIRES(qp->lock)
 {
-	if (atomic_load_explicit(&qp->ack_is_delayed, memory_order_relaxed))
-		atomic_store_explicit(&qp->ack_is_delayed, false, memory_order_relaxed);
+	if (atomic_load_explicit(&qp->loop.ack_is_delayed, memory_order_relaxed))
+		atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed);
 }
 
 /* Needs rx ownership: only a received packet leaves an ACK that may be delayed. False: another QP's ACK is delayed
@@ -38,12 +38,12 @@ static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->l
 {
 	struct qp *delayed_ack = atomic_load_explicit(&l->delayed_ack, memory_order_acquire); /* as above */
 
-	if (!qp->req.lossless || qp->is_ready || qp->resp.unacked > 1)
+	if (!qp->req.lossless || qp->loop.is_ready || qp->resp.unacked > 1)
 		return false;
 	if (delayed_ack != qp && delayed_ack &&
-	    atomic_load_explicit(&delayed_ack->ack_is_delayed, memory_order_relaxed))
+	    atomic_load_explicit(&delayed_ack->loop.ack_is_delayed, memory_order_relaxed))
 		return false;
-	atomic_store_explicit(&qp->ack_is_delayed, true, memory_order_relaxed);
+	atomic_store_explicit(&qp->loop.ack_is_delayed, true, memory_order_relaxed);
 	if (delayed_ack != qp)
 		atomic_store_explicit(&l->delayed_ack, qp, memory_order_release);
 	l->delayed_ack_again = true;

@@ -211,7 +211,7 @@ static struct qp *delegate_create(struct loop *l, uint32_t qpn)
 		return NULL;
 	lock_take(&delegate->lock);
 	delegate->base.qp_num = qpn; /* so only this process finds it by number, and completions have the owner's QPN */
-	delegate->is_delegate = delegate->xrc->is_closed = true;
+	delegate->xrc->is_delegate = delegate->xrc->is_closed = true;
 	lock_drop(&delegate->lock);
 	l->delegate[l->delegates++] = delegate;
 	return delegate;

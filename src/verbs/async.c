@@ -82,8 +82,8 @@ void async_cq_error(struct cq *cq)
 
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
-	if (qp->wq) /* a work queue: the application does not know its QP, and IBV_EVENT_WQ_FATAL belongs to no queue
-		       here */
+	if (qp->verbs.wq) /* a work queue: the application does not know its QP, and IBV_EVENT_WQ_FATAL belongs to no
+		       queue here */
 		return;
 	if (!qp->xrc || !qp->xrc->is_closed)
 		async_tell(context_of(qp->base.context),
@@ -126,7 +126,7 @@ static struct account account_of(enum about kind, void *object)
 		return (struct account){&cq_front_of(cq)->async_fetched, &cq->async_events_completed, &cq->mutex,
 					&cq->cond};
 	case ABOUT_QP:
-		return (struct account){&qp->events, &qp->base.events_completed, &qp->base.mutex, &qp->base.cond};
+		return (struct account){&qp->verbs.events, &qp->base.events_completed, &qp->base.mutex, &qp->base.cond};
 	case ABOUT_SRQ:
 		return (struct account){&srq->events, &srq->base.events_completed, &srq->base.mutex, &srq->base.cond};
 	case ABOUT_PORT:

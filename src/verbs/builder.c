@@ -65,7 +65,7 @@ uint64_t builder_ops(enum ibv_qp_type type)
 
 static struct builder *builder_of(struct ibv_qp_ex *ex)
 {
-	return ((struct qp *)ex)->builder;
+	return ((struct qp *)ex)->verbs.builder;
 }
 
 /* ibv_post_send() takes no turn: what it posts goes before the batch, which is posted as one. */
@@ -309,7 +309,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 	b->wr = calloc(b->room, sizeof(*b->wr));
 	b->sge = calloc((size_t)b->room * b->max_sge, sizeof(*b->sge));
 	b->inlined = calloc(b->room, max_of(b->max_inline, WORD));
-	qp->builder = b;
+	qp->verbs.builder = b;
 	if (!b->wr || !b->sge || !b->inlined) {
 		builder_destroy(qp);
 		return -ENOMEM;
@@ -346,7 +346,7 @@ int builder_create(struct qp *qp, uint64_t ops)
 
 void builder_destroy(struct qp *qp)
 {
-	struct builder *b = qp->builder;
+	struct builder *b = qp->verbs.builder;
 
 	if (!b)
 		return;
@@ -354,5 +354,5 @@ void builder_destroy(struct qp *qp)
 	free(b->sge);
 	free(b->inlined);
 	free(b);
-	qp->builder = NULL;
+	qp->verbs.builder = NULL;
 }

@@ -20,7 +20,7 @@ struct ibv_flow *create_flow(struct ibv_qp *base, struct ibv_flow_attr *attr)
 	struct steered_flow *f;
 	int error;
 
-	if (!base || !attr || !qp->raw)
+	if (!base || !attr || !qp->loop.raw)
 		return fail_null(EINVAL);
 	f = calloc(1, sizeof(*f));
 	if (!f)
@@ -35,7 +35,7 @@ struct ibv_flow *create_flow(struct ibv_qp *base, struct ibv_flow_attr *attr)
 	}
 	if (f->rule.counters)
 		atomic_fetch_add_explicit(&f->rule.counters->users, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&qp->flows, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&qp->verbs.flows, 1, memory_order_relaxed);
 	check_made(CHECK_FLOW, f, 0, base, f->rule.counters);
 	return &f->base;
 }
@@ -50,7 +50,7 @@ int destroy_flow(struct ibv_flow *base)
 	raw_remove_rule(&f->rule);
 	if (f->rule.counters)
 		atomic_fetch_sub_explicit(&f->rule.counters->users, 1, memory_order_release);
-	atomic_fetch_sub_explicit(&f->rule.qp->flows, 1, memory_order_release);
+	atomic_fetch_sub_explicit(&f->rule.qp->verbs.flows, 1, memory_order_release);
 	free(f);
 	return 0;
 }

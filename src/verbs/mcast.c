@@ -35,7 +35,7 @@ PUBLIC int ibv_attach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint1
 		return 0; /* as in the kernel */
 	if (error)
 		return fail(error);
-	atomic_fetch_add_explicit(&((struct qp *)base)->groups, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&((struct qp *)base)->verbs.groups, 1, memory_order_relaxed);
 	return 0;
 }
 
@@ -51,6 +51,6 @@ PUBLIC int ibv_detach_mcast(struct ibv_qp *base, const union ibv_gid *gid, uint1
 		error = -loop_leave(base->qp_num, &group, d->netif_index);
 	if (error)
 		return fail(error);
-	atomic_fetch_sub_explicit(&((struct qp *)base)->groups, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&((struct qp *)base)->verbs.groups, 1, memory_order_relaxed);
 	return 0;
 }

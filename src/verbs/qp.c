@@ -201,7 +201,7 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 	pthread_mutex_init(&qp->base.mutex, NULL);
 	pthread_cond_init(&qp->base.cond, NULL);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
-		qp->no_multicast_loop = attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+		qp->loop.no_multicast_loop = attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (is_xrc_target(qp))
 		share_qp(qp, (struct xrcd *)attr->xrcd);
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
@@ -269,7 +269,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return qp && ((struct qp *)qp)->builder ? &((struct qp *)qp)->ex : NULL;
+	return qp && ((struct qp *)qp)->verbs.builder ? &((struct qp *)qp)->ex : NULL;
 }
 
 /* Checks the port, the partition and the limits of the adapter, which the engine's tables do not know. */
@@ -378,13 +378,13 @@ static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 {
 	int error;
 
-	if (qp->transport != TRANSPORT_UD || qp->listens)
+	if (qp->transport != TRANSPORT_UD || qp->verbs.listens)
 		return 0;
 	error = listen_everywhere(&c->listen);
 	if (error)
 		return -error;
 	lock_take(&qp->lock);
-	qp->listens = true;
+	qp->verbs.listens = true;
 	qp->mtu = 128u << device_active_mtu(c->device);
 	lock_drop(&qp->lock);
 	return 0;
@@ -395,8 +395,8 @@ static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 	bool listens;
 
 	lock_take(&qp->lock);
-	listens = qp->listens && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT);
-	qp->listens &= !listens;
+	listens = qp->verbs.listens && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT);
+	qp->verbs.listens &= !listens;
 	lock_drop(&qp->lock);
 	if (listens)
 		listen_leave(&c->listen);
@@ -422,7 +422,7 @@ static void use_interface(struct qp *qp) REQUIRES(qp->lock)
 {
 	enum { HEADER = 14 + 4 }; /* Ethernet's, and a VLAN tag */
 
-	qp->path.port = qp->state == IBV_QPS_RESET ? NULL : qp->raw;
+	qp->path.port = qp->state == IBV_QPS_RESET ? NULL : qp->loop.raw;
 	if (qp->state == IBV_QPS_RTR)
 		qp->mtu = device_interface_mtu(context_of(qp->base.context)->device) + HEADER;
 }
@@ -455,7 +455,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 		qp->path = qp->alternate = (struct path){0};
 	}
 	qp->base.state = qp->state;
-	if (qp->raw)
+	if (qp->loop.raw)
 		use_interface(qp);
 	loop_run(qp);
 	return 0;
@@ -657,7 +657,7 @@ static void dispose(struct qp *qp)
 	else if (is_xrc_target(qp) && qp->xrc->domain.device != XRCD_PRIVATE)
 		remote_withdraw(qp);
 	builder_destroy(qp);
-	if (qp->raw)
+	if (qp->loop.raw)
 		raw_detach(qp);
 	rss_destroy(qp->rss);
 	qp_destroy(qp);
@@ -702,11 +702,11 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *base)
 	if (error)
 		return fail(error);
 	qp = shared_qp(base);
-	if (atomic_load_explicit(&qp->groups, memory_order_relaxed)) { /* ibv_destroy_qp(3) */
+	if (atomic_load_explicit(&qp->verbs.groups, memory_order_relaxed)) { /* ibv_destroy_qp(3) */
 		check_busy_as(CHECK_QP, base, "it is attached to a multicast group");
 		return fail(EBUSY);
 	}
-	if (atomic_load_explicit(&qp->flows, memory_order_acquire)) {
+	if (atomic_load_explicit(&qp->verbs.flows, memory_order_acquire)) {
 		check_busy(CHECK_QP, base);
 		return fail(EBUSY);
 	}
@@ -738,7 +738,7 @@ static void each_qp(struct context *c, void (*use)(struct qp *qp, struct context
 static void qp_abandon(struct qp *qp, struct context *c)
 {
 	qp_silence(qp, c, true);
-	if (qp->groups)
+	if (qp->verbs.groups)
 		loop_leave_all(qp->base.qp_num);
 }
 

@@ -182,7 +182,7 @@ static void fill_path(struct stat_qp *row, const struct qp *qp)
 /* False: no QP is here, or not one of this process. */
 static bool fill_qp(const struct stat_view *v, struct stat_qp *row, struct qp *qp) REQUIRES(qp->lock)
 {
-	if (!qp->alive || qp->is_delegate)
+	if (!qp->alive || is_delegate(qp))
 		return false;
 	*row = (struct stat_qp){.device = device_number(v, qp->base.context), .qpn = qp->base.qp_num};
 	row->type = (uint8_t)qp->base.qp_type;

@@ -87,7 +87,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 		return fail_null(ENOMEM);
 	}
 	wq->qp->base.context = context;
-	wq->qp->wq = &wq->base;
+	wq->qp->verbs.wq = &wq->base;
 	wq->base.context = context;
 	wq->base.pd = attr->pd;
 	wq->base.cq = attr->cq;

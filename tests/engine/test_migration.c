@@ -406,7 +406,7 @@ static void a_delegate_leaves_the_path_to_the_owner(void **state)
 	struct fixture *f = start_target(state);
 
 	hook_set(HOOK_MIGRATION, true);
-	f->qp->is_delegate = true;
+	f->qp->xrc->is_delegate = true;
 	f->qp->attr.path_mig_state = IBV_MIG_ARMED;
 	hear_at_target(f, 0, true, &fixture_there, &fixture_here);
 	expect_taken(f, 0, IBV_WC_SUCCESS);

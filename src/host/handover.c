@@ -5,9 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/high_fd.h"
 #include "base/same_user.h"
 #include "host/name.h"
+#include "host/name_owner.h"
+#include "host/registry.h"
 #include "host/slot.h"
+
+#define REFUSED_INTERVAL (10 * MSEC) /* between two looks at a name that another user has */
 
 enum kind {
 	KIND_PACKET,
@@ -35,39 +41,126 @@ static uint32_t handover_fill(uint32_t bytes)
 	return (bytes + 7) & ~7u;
 }
 
-void handover_send(struct handover *h, const struct slot *own)
+/* Whether a process of this user has bound the name that `fd` is connected to, that of the slot. Where the kernel does
+ * not tell, the connection by which the process offers its registry does. */
+static bool handover_is_to_us(int fd, uint16_t slot)
+{
+	uid_t uid;
+
+	if (name_is_of_folder(fd))
+		return true;
+	if (name_owner_of_peer(fd, &uid) || user_is_unmapped(uid))
+		return registry_is_offered(slot);
+	return uid == geteuid();
+}
+
+/* A socket that stays connected to that process's, whoever binds its name later; or -errno: -ECONNREFUSED: there is
+ * none; -EACCES: another user has its name. */
+static int handover_connect(uint16_t slot)
 {
 	struct sockaddr_un address;
+	int fd = high_fd(slots_probe()), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (name_connect(fd, &address, slot_address(&address, slot)))
+		err = -errno;
+	else if (!handover_is_to_us(fd, slot))
+		err = -EACCES;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static void receiver_close(struct handover_receiver *r)
+{
+	int fd = r->fd - 1;
+
+	r->fd = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+void handover_close(struct handover *h)
+{
+	for (size_t i = 0; i < HANDOVER_RECEIVERS; i++)
+		receiver_close(&h->receiver[i]);
+}
+
+static struct handover_receiver *receiver_of(struct handover *h, uint16_t slot)
+{
+	struct handover_receiver *r;
+
+	for (r = h->receiver; r < h->receiver + HANDOVER_RECEIVERS; r++)
+		if (r->slot == slot)
+			return r;
+	r = &h->receiver[h->replaced++ % HANDOVER_RECEIVERS];
+	receiver_close(r);
+	*r = (struct handover_receiver){.slot = slot};
+	return r;
+}
+
+/* 0 or -errno: -ECONNREFUSED: the process is dead, and *r no longer connected. */
+static int receiver_send(struct handover_receiver *r, const void *bytes, size_t count)
+{
+	int err;
+
+	if (!r->fd) {
+		if (r->refused && clock_now() - r->refused < REFUSED_INTERVAL)
+			return -EACCES;
+		err = handover_connect(r->slot);
+		r->refused = err == -EACCES ? clock_now() : 0;
+		if (err < 0)
+			return err;
+		r->fd = err + 1;
+	}
+	if (send(r->fd - 1, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	err = -errno;
+	if (err == -ECONNREFUSED)
+		receiver_close(r);
+	return err;
+}
+
+void handover_send(struct handover *h)
+{
+	struct handover_receiver *r;
+	bool again;
+	int err;
 
 	if (!h->bytes)
 		return;
+	r = receiver_of(h, h->slot);
+	again = r->fd;
+	err = receiver_send(r, h->memory, h->bytes);
+	if (err == -ECONNREFUSED && again) /* a new process may have the slot */
+		err = receiver_send(r, h->memory, h->bytes);
 	/* fails if that process is dead, or is stopped and its queue full: then the packets are lost */
-	if (name_send(own->fd, h->memory, h->bytes, &address, slot_address(&address, h->slot)) < 0) {
-		h->lost++;
-		if (errno == ECONNREFUSED)
-			h->dead = h->slot;
-	}
+	h->lost += err < 0;
+	if (err == -ECONNREFUSED || err == -EACCES)
+		h->dead = h->slot;
 	h->bytes = 0;
 }
 
 /* Room for a record of at most that many bytes, in a datagram for that slot. NULL: it is too long for any. */
-static struct record *open_record(struct handover *h, const struct slot *own, uint16_t slot, uint32_t most)
+static struct record *open_record(struct handover *h, uint16_t slot, uint32_t most)
 {
 	most += sizeof(struct record);
 	if (most > HANDOVER_BYTES)
 		return NULL;
 	if (h->slot != slot || h->bytes + most > HANDOVER_BYTES)
-		handover_send(h, own);
+		handover_send(h);
 	h->slot = slot;
 	return (struct record *)(h->memory + h->bytes);
 }
 
 /* `first`: what the kind says, or NULL. */
-static void loop_handover_add(struct handover *h, const struct slot *own, uint16_t slot, enum kind kind,
-			      const void *first, uint32_t size, const struct packet *p, const union ibv_gid *from)
+static void loop_handover_add(struct handover *h, uint16_t slot, enum kind kind, const void *first, uint32_t size,
+			      const struct packet *p, const union ibv_gid *from)
 {
 	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
-	struct record *record = open_record(h, own, slot, most);
+	struct record *record = open_record(h, slot, most);
 	uint8_t *at, *start = (uint8_t *)(record + 1);
 	uint32_t bytes;
 
@@ -93,36 +186,34 @@ static void loop_handover_add(struct handover *h, const struct slot *own, uint16
 	h->packets++;
 }
 
-void handover_add(struct handover *h, const struct slot *own, uint16_t slot, const struct packet *p,
-		  const union ibv_gid *from)
+void handover_add(struct handover *h, uint16_t slot, const struct packet *p, const union ibv_gid *from)
 {
-	loop_handover_add(h, own, slot, KIND_PACKET, NULL, 0, p, from);
+	loop_handover_add(h, slot, KIND_PACKET, NULL, 0, p, from);
 }
 
-void handover_pass(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_pass *pass,
-		   const struct packet *p, const union ibv_gid *from)
+void handover_pass(struct handover *h, uint16_t slot, const struct handover_pass *pass, const struct packet *p,
+		   const union ibv_gid *from)
 {
-	loop_handover_add(h, own, slot, KIND_PASS, pass, sizeof(*pass), p, from);
+	loop_handover_add(h, slot, KIND_PASS, pass, sizeof(*pass), p, from);
 }
 
-static void add_message(struct handover *h, const struct slot *own, uint16_t slot, enum kind kind, const void *message,
-			uint32_t size)
+static void add_message(struct handover *h, uint16_t slot, enum kind kind, const void *message, uint32_t size)
 {
-	struct record *record = open_record(h, own, slot, handover_fill(size));
+	struct record *record = open_record(h, slot, handover_fill(size));
 
 	*record = (struct record){.bytes = size, .kind = kind};
 	memcpy(record + 1, message, size);
 	h->bytes += sizeof(*record) + handover_fill(size);
 }
 
-void handover_report(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_report *report)
+void handover_report(struct handover *h, uint16_t slot, const struct handover_report *report)
 {
-	add_message(h, own, slot, KIND_REPORT, report, sizeof(*report));
+	add_message(h, slot, KIND_REPORT, report, sizeof(*report));
 }
 
-void handover_ask(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_ask *ask)
+void handover_ask(struct handover *h, uint16_t slot, const struct handover_ask *ask)
 {
-	add_message(h, own, slot, KIND_ASK, ask, sizeof(*ask));
+	add_message(h, slot, KIND_ASK, ask, sizeof(*ask));
 }
 
 /* Whether a process of this user sent it. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Handover: packets that reached the wrong process are sent to the right one. A fallback: steering (steering.h)
  * sends nearly all to the right one. Several packets travel in one AF_UNIX datagram. The sender never waits for a
- * process that is stopped: a full queue drops packets, as a network does. */
+ * process that is stopped: a full queue drops packets, as a network does. Nor does it send anything to another user,
+ * who may have bound the name of a process that is dead. */
 #ifndef UROCE_HOST_HANDOVER_H
 #define UROCE_HOST_HANDOVER_H
 
@@ -11,12 +12,24 @@
 
 #define HANDOVER_BYTES 65536
 
-/* What a thread collects for one receiver; used by one thread at a time. All zeros is empty. */
+#define HANDOVER_RECEIVERS 8 /* processes to which a connection is kept */
+
+struct handover_receiver {
+	uint16_t slot;	  /* 0: none */
+	int fd;		  /* connected to that process's socket, plus 1; 0: not connected */
+	uint64_t refused; /* ns: when another user had its name; 0: none has */
+};
+
+/* What a thread collects for one receiver; used by one thread at a time. All zeros is empty; handover_close() ends
+ * it. */
 struct handover {
-	uint16_t slot; /* of the receiver */
+	struct handover_receiver receiver[HANDOVER_RECEIVERS];
+	uint32_t replaced; /* how many of these, in turn */
+	uint16_t slot;	   /* of the receiver */
 	uint32_t bytes;
 	uint64_t packets, lost;
-	uint16_t dead;	    /* slot of the process that was dead at the last send to it; 0: none */
+	uint16_t dead;	    /* slot of the process that was dead at the last send to it, be its name another user's;
+			       0: none */
 	uint16_t heard_out; /* for the user: the same, once all that it had sent has been received */
 	_Alignas(8) uint8_t memory[HANDOVER_BYTES];
 };
@@ -61,13 +74,14 @@ struct handover_ops {
 
 /* The packet is copied; it leaves with the next handover_send(), or earlier if there is no room or the slot
  * changes. */
-void handover_add(struct handover *h, const struct slot *own, uint16_t slot, const struct packet *p,
-		  const union ibv_gid *from);
-void handover_pass(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_pass *pass,
-		   const struct packet *p, const union ibv_gid *from);
-void handover_report(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_report *report);
-void handover_ask(struct handover *h, const struct slot *own, uint16_t slot, const struct handover_ask *ask);
-void handover_send(struct handover *h, const struct slot *own);
+void handover_add(struct handover *h, uint16_t slot, const struct packet *p, const union ibv_gid *from);
+void handover_pass(struct handover *h, uint16_t slot, const struct handover_pass *pass, const struct packet *p,
+		   const union ibv_gid *from);
+void handover_report(struct handover *h, uint16_t slot, const struct handover_report *report);
+void handover_ask(struct handover *h, uint16_t slot, const struct handover_ask *ask);
+void handover_send(struct handover *h);
+/* Forgets all receivers, for instance in a child. */
+void handover_close(struct handover *h);
 
 /* Receives one datagram from another process of this user, and calls one of `ops` for each record (packet() is
  * never NULL). False: no datagram is there. */

@@ -97,7 +97,7 @@ static bool find_name(struct sockaddr_un *path, const struct sockaddr_un *name, 
 	return find_folder(&f, false) && name_in(&f, path, name, size);
 }
 
-/* For senders of many packets, which may go to the abstract name a while longer: looks now and then. */
+/* For senders of many messages, which may go to the abstract name a while longer: looks now and then. */
 static bool find_name_often(struct sockaddr_un *path, const struct sockaddr_un *name, socklen_t size)
 {
 	static _Atomic uint64_t looked; /* when it was not there. Relaxed: a hint */
@@ -191,6 +191,14 @@ int name_connect(int fd, const struct sockaddr_un *name, socklen_t size)
 			return -1;
 	}
 	return connect(fd, (const struct sockaddr *)name, size);
+}
+
+bool name_is_of_folder(int fd)
+{
+	struct sockaddr_un name = {0};
+	socklen_t size = sizeof(name);
+
+	return !getpeername(fd, (struct sockaddr *)&name, &size) && name.sun_path[0];
 }
 
 ssize_t name_send(int fd, const void *bytes, size_t count, const struct sockaddr_un *name, socklen_t size)

@@ -28,6 +28,9 @@ bool name_has_folder(void);
 int name_connect(int fd, const struct sockaddr_un *name, socklen_t size);
 ssize_t name_send(int fd, const void *bytes, size_t count, const struct sockaddr_un *name, socklen_t size);
 
+/* Whether `fd` is connected to a name in the folder, which only this user can have bound. */
+bool name_is_of_folder(int fd);
+
 /* Whether a process has the name in the folder. */
 bool name_is_in_folder(const struct sockaddr_un *name, socklen_t size);
 

@@ -5,6 +5,7 @@
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -72,6 +73,51 @@ int name_owner(const struct sockaddr_un *address, socklen_t size, uid_t *uid)
 
 	*uid = s.uid;
 	return err ?: s.found ? 0 : -ENOENT;
+}
+
+struct one_socket {
+	struct nlmsghdr header;
+	struct unix_diag_req what;
+	char answer[1024];
+};
+
+/* An attribute, of 32 bits, of the socket with that inode. 0 or -errno. */
+static int socket_attribute(int netlink, uint32_t inode, uint32_t show, uint16_t type, uint32_t *value)
+{
+	struct one_socket ask = {
+		.header = {.nlmsg_len = offsetof(struct one_socket, answer),
+			   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			   .nlmsg_flags = NLM_F_REQUEST},
+		.what = {.sdiag_family = AF_UNIX,
+			 .udiag_states = UINT32_MAX,
+			 .udiag_ino = inode,
+			 .udiag_show = show,
+			 .udiag_cookie = {UINT32_MAX, UINT32_MAX}}, /* any */
+	};
+	int err = netlink_ask(netlink, &ask.header, sizeof(ask));
+	const struct rtattr *found = err ? NULL : netlink_find(&ask.header, sizeof(struct unix_diag_msg), type);
+
+	if (err)
+		return err;
+	if (!found || RTA_PAYLOAD(found) < sizeof(*value))
+		return -ENOENT;
+	memcpy(value, RTA_DATA(found), sizeof(*value));
+	return 0;
+}
+
+int name_owner_of_peer(int fd, uid_t *uid)
+{
+	int netlink = netlink_open(NETLINK_SOCK_DIAG), err;
+	uint32_t inode = 0;
+	struct stat own;
+
+	if (netlink < 0)
+		return netlink;
+	err = fstat(fd, &own) ? -errno : 0;
+	err = err ?: socket_attribute(netlink, (uint32_t)own.st_ino, UDIAG_SHOW_PEER, UNIX_DIAG_PEER, &inode);
+	err = err ?: socket_attribute(netlink, inode, UDIAG_SHOW_UID, ATTRIBUTE_UID, uid);
+	close(netlink);
+	return err;
 }
 
 unsigned names_foreign(const char *prefix, uid_t *uid)

@@ -11,6 +11,9 @@
 /* 0 and the user; -ENOENT: no process has bound it; or another -errno: the kernel does not tell (before Linux 5.3). */
 int name_owner(const struct sockaddr_un *address, socklen_t size, uid_t *uid);
 
+/* The same of the socket that `fd` is connected to, which may be of datagrams. -ENOENT: it is closed. */
+int name_owner_of_peer(int fd, uid_t *uid);
+
 /* How many abstract names that begin so other users have bound, as far as the kernel tells. If any: *uid is one of
  * them.
  */

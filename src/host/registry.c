@@ -94,13 +94,12 @@ static socklen_t service_address(struct sockaddr_un *address, uint16_t slot)
 	return slot_abstract(address, "%u/registry/%u", geteuid(), slot);
 }
 
-/* 0: *s has the registry; -ENOENT: that process has none for this user; -EPERM: another user has its name; else the
- * registry could not be had. */
-static int registry_from(struct steering *s, uint16_t slot)
+/* A connection to that process, *who. -ENOENT: it has no registry for this user; -EPERM: another user has its name; or
+ * another -errno. */
+static int registry_connect(uint16_t slot, struct ucred *who)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), memory;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
-	struct ucred who;
 
 	if (fd < 0 || name_connect(fd, &address, service_address(&address, slot))) {
 		int err = -errno;
@@ -109,11 +108,31 @@ static int registry_from(struct steering *s, uint16_t slot)
 			close(fd);
 		return err == -ECONNREFUSED ? -ENOENT : err;
 	}
-	if (!same_user_peer(fd, &who)) {
-		name_say_foreign(&address, service_address(&address, slot), who.uid);
+	if (same_user_peer(fd, who))
+		return fd;
+	name_say_foreign(&address, service_address(&address, slot), who->uid);
+	close(fd);
+	return -EPERM;
+}
+
+bool registry_is_offered(uint16_t slot)
+{
+	struct ucred who;
+	int fd = registry_connect(slot, &who);
+
+	if (fd >= 0)
 		close(fd);
-		return -EPERM;
-	}
+	return fd >= 0;
+}
+
+/* 0: *s has the registry; -ENOENT, -EPERM: as registry_connect(); else the registry could not be had. */
+static int registry_from(struct steering *s, uint16_t slot)
+{
+	struct ucred who;
+	int fd = registry_connect(slot, &who), memory;
+
+	if (fd < 0)
+		return fd;
 	memory = memfd_of_process(who.pid, REGISTRY_NAME);
 	if (memory < 0)
 		memory = memory_by_asking(fd);

@@ -74,6 +74,8 @@ void listeners_remove(struct listeners *l, uint16_t slot, uint32_t service);
 
 /* Under the lock: maps the registry, or makes it if no process has it. 0 or -errno. */
 int find_registry(struct steering *s);
+/* Whether a process of this user has the slot and offers the registry there. */
+bool registry_is_offered(uint16_t slot);
 /* Answers a new process: called when `service` is readable. */
 void steering_serve(struct steering *s);
 void steering_init(struct steering *s, const struct slot *slot);

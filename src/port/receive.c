@@ -157,7 +157,7 @@ static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gi
 		return;
 	slot = gsi_receive(v->loop, p, from, !v->port);
 	if (slot)
-		handover_add(&v->loop->handover, &v->loop->slot, slot, p, from);
+		handover_add(&v->loop->handover, slot, p, from);
 }
 
 /* Another process's packet. Handed over once and no more: it might be for one that is gone. */
@@ -169,7 +169,7 @@ static void stray(struct rx *v, uint16_t slot, const struct packet *p, const uni
 		deliver_mad(v, p, from);
 	if (slot == 0 || !v->port)
 		return;
-	handover_add(&l->handover, &l->slot, slot, p, from);
+	handover_add(&l->handover, slot, p, from);
 	steering_stray(&v->port->steered, slot, v->now);
 }
 
@@ -404,7 +404,7 @@ static __attribute__((noinline)) void flush_handover(struct loop *l, uint64_t no
 {
 	uint32_t left = CATCH_UP;
 
-	handover_send(&l->handover, &l->slot);
+	handover_send(&l->handover);
 	if (!l->handover.dead)
 		return;
 	while (left && receive_handover(l, now))
@@ -603,7 +603,7 @@ bool receive_handover(struct loop *l, uint64_t now)
 
 	rx_leave(&v);
 	if (unlikely(l->handover.bytes))
-		handover_send(&l->handover, &l->slot);
+		handover_send(&l->handover);
 	return any;
 }
 
@@ -614,7 +614,7 @@ NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, const struct packet *p, co
 	uint16_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : hca_owner(&l->hca, p->dest_qpn);
 
 	if (slot && slot != l->slot.number)
-		handover_add(&l->handover, &l->slot, slot, p, from);
+		handover_add(&l->handover, slot, p, from);
 	return true;
 }
 
@@ -625,7 +625,7 @@ void drain_port(void *arg)
 
 	port->link->look = true;
 	port->link->ops->receive(port->link, DRAIN_BATCH, drain_deliver, l);
-	handover_send(&l->handover, &l->slot);
+	handover_send(&l->handover);
 }
 
 /* called through link_ops, with l->receive held; messages of connection management are repeated, and answering takes
@@ -636,7 +636,7 @@ static bool pass_on(void *arg, const struct packet *p, const union ibv_gid *from
 	uint16_t slot = p->dest_qpn == GSI_QPN ? 0 : hca_owner(&l->hca, p->dest_qpn);
 
 	if (slot && slot != l->slot.number)
-		handover_add(&l->handover, &l->slot, slot, p, from);
+		handover_add(&l->handover, slot, p, from);
 	return true;
 }
 
@@ -647,6 +647,6 @@ void loop_pass_on(struct loop *l)
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (!l->port[i]->netif && l->port[i]->link->fd >= 0)
 			l->port[i]->link->ops->receive(l->port[i]->link, DRAIN_BATCH, pass_on, l);
-	handover_send(&l->handover, &l->slot);
+	handover_send(&l->handover);
 	lock_drop(&l->receive);
 }

@@ -41,7 +41,7 @@ static void delegation_pass(struct loop *l, const struct qp *qp, uint16_t slot, 
 		.migration = qp->attr.path_mig_state,
 	};
 
-	handover_pass(&l->handover, &l->slot, slot, &h, p, from);
+	handover_pass(&l->handover, slot, &h, p, from);
 }
 
 /* Moves the responder to the process that this packet needs. */
@@ -81,7 +81,7 @@ static void delegation_ask(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 	const struct handover_ask ask = {.incarnation = qp->xrc->delegation.incarnation, .qpn = qp->base.qp_num};
 
 	qp->xrc->delegation.wanted = true;
-	handover_ask(&l->handover, &l->slot, qp->xrc->delegation.to, &ask);
+	handover_ask(&l->handover, qp->xrc->delegation.to, &ask);
 }
 
 /* Passes the packet to slot `to`; 0: to this process's engine. True: not for this engine. */
@@ -327,7 +327,7 @@ static void delegate_report(struct loop *l, struct qp *delegate) REQUIRES(delega
 		.failed = delegate->failed,
 	};
 
-	handover_report(&l->handover, &l->slot, hca_owner(&l->hca, delegate->base.qp_num), &r);
+	handover_report(&l->handover, hca_owner(&l->hca, delegate->base.qp_num), &r);
 }
 
 void target_run(struct loop *l, struct qp *delegate, uint64_t now)
@@ -335,7 +335,7 @@ void target_run(struct loop *l, struct qp *delegate, uint64_t now)
 	bool rests = engine_rests(delegate);
 
 	delegate_report(l, delegate);
-	handover_send(&l->handover, &l->slot);
+	handover_send(&l->handover);
 	run_qp(l, delegate, now, false);
 	if (engine_rests(delegate) != rests)
 		delegate_report(l, delegate);

@@ -11,6 +11,7 @@
 #include "base/fork.h"
 #include "base/hooks.h"
 #include "base/log.h"
+#include "host/handover.h"
 #include "host/registry.h"
 #include "host/slot.h"
 #include "loop/control.h"
@@ -53,6 +54,7 @@ static void free_loop(struct loop *l)
 	helper_fini(l);
 	local_fini(l);
 	steering_fini(&l->steering);
+	handover_close(&l->handover);
 	slot_release(&l->slot);
 	target_fini(l);
 	share_destroy(l->hca.share);
@@ -70,8 +72,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	if (!l)
 		goto err;
 	memset(l, 0, offsetof(struct loop, handover));
-	l->handover.slot = l->handover.bytes = l->handover.packets = l->handover.lost = 0;
-	l->handover.dead = l->handover.heard_out = 0;
+	memset(&l->handover, 0, offsetof(struct handover, memory));
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		goto err_free;
 	err = slot_claim(&l->slot);
@@ -150,6 +151,7 @@ static void loop_in_child(void) RELEASE(loop_life)
 			if (l->port[i]->link->fd >= 0)
 				l->port[i]->link->ops->abandon(l->port[i]->link);
 		share_abandon(l->hca.share);
+		handover_close(&l->handover);
 		slot_release(&l->slot);
 		steering_fini(&l->steering);
 	}

@@ -279,7 +279,7 @@ static bool take(void *arg, const struct packet *p, const union ibv_gid *from)
 			_exit(1);
 		return true;
 	}
-	handover_add(s->handover, &s->slot, qpn_slot(p->dest_qpn), p, from);
+	handover_add(s->handover, qpn_slot(p->dest_qpn), p, from);
 	steering_stray(&s->place, qpn_slot(p->dest_qpn), UINT64_MAX / 2);
 	s->place.repaired = 0; /* time does not matter here */
 	return true;
@@ -300,7 +300,7 @@ static void drain(void *arg)
 	struct self *s = arg;
 
 	s->link->ops->receive(s->link, 1000, take, s);
-	handover_send(s->handover, &s->slot);
+	handover_send(s->handover);
 }
 
 static int open_udp(const union ibv_gid *gid, uint16_t slot, struct link **link)
@@ -326,7 +326,7 @@ static void live(int tell, int stop)
 	p[3] = (struct pollfd){.fd = stop, .events = POLLIN};
 	while (poll(p, 4, -1) > 0 && !p[3].revents) {
 		while (s.link->ops->receive(s.link, 1, take, &s))
-			handover_send(s.handover, &s.slot);
+			handover_send(s.handover);
 		s.place.settled = true;
 		while (handover_receive(&s.slot, &(struct handover_ops){.packet = take_handed_over}, &s))
 			;

@@ -12,9 +12,7 @@
 
 #include "base/high_fd.h"
 #include "base/tsan.h"
-
-/* Of frames that have come: nothing holds back who sends them. The kernel counts 0.8 to 2.3 KiB for one. */
-#define BUFFER_BYTES (32 << 20)
+#include "link/tuned.h"
 
 static int ether_open_socket(int interface, uint16_t protocol)
 {
@@ -86,7 +84,7 @@ void ether_close(struct link *link)
 int ether_listen(int interface)
 {
 	struct packet_mreq all = {.mr_ifindex = interface, .mr_type = PACKET_MR_PROMISC};
-	int fd = ether_open_socket(interface, ETH_P_ALL), bytes = BUFFER_BYTES, on = 1;
+	int fd = ether_open_socket(interface, ETH_P_ALL), bytes = ETHER_BUFFER, on = 1;
 
 	if (fd < 0)
 		return fd;

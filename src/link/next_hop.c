@@ -16,10 +16,9 @@
 #include "base/base.h"
 #include "base/netlink.h"
 #include "link/netif.h"
+#include "link/tuned.h"
 
-#define DISCARD	 9   /* the port whose datagrams nobody misses */
-#define LOOKS	 100 /* so often, before we give up ... */
-#define INTERVAL 10  /* ... ms */
+#define DISCARD 9 /* the discard service: RFC 863 */
 
 /* An IP address as netlink has it. */
 struct host {
@@ -144,12 +143,12 @@ static int find_mac(int fd, int netif, struct host to, uint8_t mac[6])
 
 	if (err || ours)
 		return err;
-	for (int i = 0; i < LOOKS; i++) {
+	for (int i = 0; i < HOP_LOOKS; i++) {
 		if (find_neighbor(fd, netif, &to, mac))
 			return 0;
 		if (i == 0)
 			next_hop_call(netif, &to);
-		poll(NULL, 0, INTERVAL);
+		poll(NULL, 0, HOP_INTERVAL);
 	}
 	return -EHOSTUNREACH;
 }

@@ -18,9 +18,11 @@
 #include "link/netif.h"
 #include "link/next_hop.h"
 #include "link/packet_filter.h"
-
-#define LOOK_AGAIN  (5 * USEC) /* between two looks at the UDP socket: a look is a system call */
-#define WATCH_AGAIN MSEC       /* ... at what has changed of neighbors and routes */
+#include "link/tuned.h"
+#include "link/udp.h"
+#include "link/udp_receive.h"
+#include "link/udp_send.h"
+#include "link/udp_socket.h"
 
 /* ---- receiving ---- */
 
@@ -88,7 +90,7 @@ static uint32_t packet_receive(struct link *link, uint32_t batch, link_deliver *
 	while (seen < batch && packet_ring_look(&p->ring, &slot))
 		seen += packet_take(p, &slot, deliver, arg);
 	now = clock_now();
-	if (likely(!link->look && now - p->looked < LOOK_AGAIN))
+	if (likely(!link->look && now - p->looked < SOCKET_AGAIN))
 		return seen;
 	link->look = false;
 	p->looked = now;

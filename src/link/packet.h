@@ -9,7 +9,7 @@
 #include "wire/packet_frame.h"
 #include "link/packet_ring.h"
 #include "link/train.h"
-#include "link/udp.h"
+#include "link/udp_state.h"
 
 enum { PACKET_HOPS = 64 };
 

@@ -14,14 +14,12 @@
 #include "base/base.h"
 #include "base/high_fd.h"
 #include "base/tsan.h"
+#include "link/tuned.h"
 
-#define RING_BYTES     (2u << 20) /* 4 MiB, which no cache holds, cost 0.1 us a message */
-#define JUMBO_BYTES    (8u << 20)
 #define SLOT_BYTES     2048u
 #define JUMBO_SLOT     16384u
 #define BLOCK_BYTES    65536u
 #define SLOT_OVERHEAD  128u /* more than the kernel's header and the Ethernet one */
-#define FETCH	       256u /* bytes: the lines of a short frame come at once, not as each is known to be there */
 #define COPY_THRESHOLD 1    /* any frame that is longer than a slot waits in the socket, whole */
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23 /* Linux 4.20 */
@@ -97,7 +95,7 @@ bool packet_ring_look(const struct packet_ring *r, struct packet_slot *slot)
 
 	if (!(status & TP_STATUS_USER))
 		return false;
-	for (uint32_t i = CACHE_LINE; i < FETCH; i += CACHE_LINE)
+	for (uint32_t i = CACHE_LINE; i < FRAME_FETCH; i += CACHE_LINE)
 		__builtin_prefetch((const char *)h + i);
 	tsan_acquire(tsan_key(ETH_P_ALL));
 	slot->length = h->tp_snaplen;

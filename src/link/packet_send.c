@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "link/packet.h"
+#include "link/udp_send.h"
+#include "link/udp_socket.h"
 
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4

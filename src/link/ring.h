@@ -19,10 +19,9 @@
 
 #include "base/base.h"
 #include "base/tsan.h"
+#include "link/tuned.h"
 
-#define RING_UNIT  128u
-#define RING_AHEAD 2048u /* bytes: to ask for more lines at once would stop the processor */
-#define RING_FETCH 1024u /* bytes: what is longer is copied for long enough that the processor sees what comes next */
+#define RING_UNIT 128u
 
 /* The begin of a record: ring_publish() writes it. */
 struct ring_mark {

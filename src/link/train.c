@@ -7,9 +7,8 @@
 
 #include "base/qpn.h"
 #include "base/tsan.h"
+#include "link/tuned.h"
 #include "memory/fault.h"
-
-#define COPY_BYTES 512 /* payload up to here is copied: cheaper than two more pieces */
 
 static _Thread_local struct train *own_train;
 static pthread_key_t train_key;

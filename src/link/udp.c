@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The socket of a udp link: unconnected, so that it receives from all and the IPv4 identification of what it sends is
- * known (wire/icrc.h), and shared by all processes of one user that use the address (host/steering.h says which of them
- * gets what). */
+/* The link's own socket is not connected, so that it receives from all peers, and the IPv4 identification of what it
+ * sends is known (wire/icrc.h). All processes of one user that use the address share the port: host/steering.h. */
 #include "link/udp.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,92 +12,10 @@
 #include "base/high_fd.h"
 #include "base/log.h"
 #include "link/netif.h"
-#include "wire/icrc.h"
-
-#define BUFFER_BYTES (4 << 20) /* asked for; the kernel gives what net.core.rmem_max and wmem_max allow */
-
-struct option {
-	int family; /* 0: both */
-	int level, name, value;
-	bool needed;
-};
-
-#ifndef IPV6_MULTICAST_ALL
-#define IPV6_MULTICAST_ALL 29 /* Linux 4.20 */
-#endif
-
-static const struct option unicast_options[] = {
-	{0, SOL_SOCKET, SO_REUSEPORT, 1, true},
-};
-
-/* Otherwise a socket gets what comes to groups that others have joined, on other interfaces. */
-static const struct option multicast_options[] = {
-	{0, SOL_SOCKET, SO_REUSEADDR, 1, true},
-	{AF_INET, IPPROTO_IP, IP_MULTICAST_ALL, 0, true},
-	{AF_INET6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false},
-};
-
-/* Never in fragments; and as long as the ends have agreed on, whatever the kernel has heard of the way (ICMP). */
-static const struct option sending_options[] = {
-	{AF_INET, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE, true},
-	{AF_INET6, IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
-	{AF_INET6, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE, true},
-};
-
-static const struct option options[] = {
-	{AF_INET, IPPROTO_IP, IP_RECVTOS, 1, false},
-	{AF_INET6, IPPROTO_IPV6, IPV6_RECVTCLASS, 1, false},
-	{AF_INET6, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, true}, /* the kernel's rxe sends UDP checksum 0 */
-	{0, IPPROTO_UDP, UDP_GRO, 1, false},
-};
-
-static int udp_set_options(int fd, int family, const struct option *options, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		const struct option *o = &options[i];
-
-		if (o->family && o->family != family)
-			continue;
-		if (setsockopt(fd, o->level, o->name, &o->value, sizeof(o->value)) && o->needed)
-			return -errno;
-	}
-	return 0;
-}
-
-void udp_set_buffer(int fd, int force, int plain)
-{
-	int bytes = BUFFER_BYTES;
-
-	if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)))
-		setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes)); /* what there is must do */
-}
-
-uint32_t udp_buffer_of(int fd, int which)
-{
-	int bytes = 0;
-	socklen_t size = sizeof(bytes);
-
-	getsockopt(fd, SOL_SOCKET, which, &bytes, &size);
-	return bytes;
-}
-
-int udp_set_sending(const struct udp *udp, int fd)
-{
-	udp_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
-	return udp_set_options(fd, udp->is_ipv4 ? AF_INET : AF_INET6, sending_options, ARRAY_SIZE(sending_options));
-}
-
-socklen_t udp_address_of(const struct udp *udp, const union ibv_gid *gid, uint16_t port, union udp_address *a)
-{
-	if (udp->is_ipv4) {
-		a->in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
-		memcpy(&a->in.sin_addr, gid->raw + 12, 4);
-		return sizeof(a->in);
-	}
-	a->in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = udp->scope};
-	memcpy(&a->in6.sin6_addr, gid->raw, 16);
-	return sizeof(a->in6);
-}
+#include "link/udp_receive.h"
+#include "link/udp_send.h"
+#include "link/udp_socket.h"
+#include "link/udp_way.h"
 
 static int bind_to(const struct udp *udp)
 {
@@ -128,7 +44,7 @@ static void udp_close(struct link *link)
 	free(udp);
 }
 
-/* In a child. */
+/* In a child of fork(). */
 static void udp_abandon(struct link *link)
 {
 	udp_stop(container_of(link, struct udp, link));
@@ -158,7 +74,7 @@ static int join_group(const struct udp *udp, int netif)
 	return err ? -errno : 0;
 }
 
-/* Multicast leaves by the interface that has the address. Of IPv4, the kernel sees to it by itself. */
+/* Multicast leaves by the interface that has the address; with IPv4 that is the default. */
 static void choose_interface(const struct udp *udp)
 {
 	int netif = udp->is_ipv4 ? 0 : netif_of_address(&udp->link.gid);
@@ -177,7 +93,7 @@ int udp_start(struct udp *udp, const union ibv_gid *gid, int group)
 	udp->link.ops = &udp_ops;
 	udp->link.gid = *gid;
 	udp->is_ipv4 = family == AF_INET;
-	udp->sees_marks = true; /* by the options */
+	udp->sees_marks = true; /* udp_set_receiving() */
 	if (group)
 		udp->scope = (uint32_t)group;
 	else if (address_is_link_local(gid))
@@ -192,10 +108,8 @@ int udp_start(struct udp *udp, const union ibv_gid *gid, int group)
 	udp_set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	udp->link.room = udp_buffer_of(fd, SO_RCVBUF);
 	udp_way_init(udp);
-	err = udp_set_sending(udp, fd) ?: udp_set_options(fd, family, options, ARRAY_SIZE(options));
-	if (!err)
-		err = group ? udp_set_options(fd, family, multicast_options, ARRAY_SIZE(multicast_options))
-			    : udp_set_options(fd, family, unicast_options, ARRAY_SIZE(unicast_options));
+	udp_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	err = udp_set_sending(family, fd) ?: udp_set_receiving(udp, fd, group);
 	udp->tx_limit = udp_buffer_of(fd, SO_SNDBUF) / 2;
 	if (!err)
 		err = bind_to(udp);
@@ -243,7 +157,7 @@ int link_udp_sender(int family)
 
 	if (fd < 0)
 		return -errno;
-	err = udp_set_options(fd, family, sending_options, ARRAY_SIZE(sending_options));
+	err = udp_set_sending(family, fd);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)); /* nothing is received */
 	if (!err && bind(fd, (struct sockaddr *)&any, family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(any)))
 		err = -errno;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a datagram is sent: the size of its train's packets, hop limit, traffic class. The kernel takes these from the
- * socket's own settings or from control messages. A control message costs 0.1 us or more, and a setsockopt() as much:
- * so the socket is set to what small datagrams in a row have needed. Only the holder of the tx ring's lock may rely on
- * the settings; others say everything in control messages and do not wait. */
+#include "link/udp_options.h"
+
 #include <errno.h>
 #include <linux/udp.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "link/udp.h"
+#include "link/tuned.h"
 
-#define OWN_BYTES  500u /* no way is too narrow for packets of this size, so the setting refuses none */
-#define OWN_AFTER  8u	/* datagrams alike in a row */
 #define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL)
 
 static bool udp_options_same(struct udp_options a, struct udp_options b)
@@ -20,7 +16,7 @@ static bool udp_options_same(struct udp_options a, struct udp_options b)
 	return a.segment == b.segment && a.hops == b.hops && a.traffic_class == b.traffic_class;
 }
 
-/* ---- the socket's settings ---- */
+/* ---- options of the socket ---- */
 
 static bool set_int(const struct udp_tx *o, int level, int name, int value)
 {
@@ -40,7 +36,7 @@ static bool set_all(const struct udp *udp, const struct udp_tx *o, struct udp_op
 	       set_int(o, IPPROTO_IPV6, IPV6_TCLASS, m.traffic_class);
 }
 
-/* The settings as they were at first; from now on everything is said in control messages. */
+/* Back to the first options; from now on all is in control messages. */
 static void udp_options_give_up(const struct udp *udp, struct udp_tx *o) REQUIRES(o->lock)
 {
 	set_all(udp, o, (struct udp_options){0});
@@ -75,14 +71,12 @@ static void control_add(struct control *c, int level, int type, const void *valu
 	struct cmsghdr *cmsg = (struct cmsghdr *)(c->bytes + c->used);
 
 	*cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
-	memset(CMSG_DATA(cmsg), 0,
-	       CMSG_SPACE(size) - CMSG_LEN(0)); /* what follows the value is sent to the kernel, too */
+	memset(CMSG_DATA(cmsg), 0, CMSG_SPACE(size) - CMSG_LEN(0)); /* the padding is sent to the kernel as well */
 	memcpy(CMSG_DATA(cmsg), value, size);
 	c->used += CMSG_SPACE(size);
 }
 
-/* What the settings (NULL: they are not known) do not say. A lone packet that is shorter than the setting's is not cut.
- */
+/* What the socket's options (NULL: not known) lack. A single packet shorter than the option's segment is not cut. */
 static void control_fill(struct control *c, const struct udp *udp, struct udp_options want, uint32_t bytes,
 			 const struct udp_options *own)
 {
@@ -99,9 +93,9 @@ static void control_fill(struct control *c, const struct udp *udp, struct udp_op
 			    sizeof(hops));
 }
 
-/* ---- */
+/* ---- sending ---- */
 
-/* One piece, of which nothing is to be said, costs less. Not by glibc's functions: they are cancellation points. */
+/* sendto() of one piece costs less. Not by glibc's functions: they are cancellation points. */
 static int udp_options_send_message(int fd, struct msghdr *m, const struct control *c)
 {
 	const struct iovec *iov = m->msg_iov;
@@ -145,7 +139,7 @@ int udp_transmit(struct udp *udp, struct msghdr *m, struct udp_options want, uin
 	if (!lock_try(&o->lock))
 		return send_with_options(udp, o->fd, m, want, bytes, NULL);
 	err = udp_transmit_by(udp, o, m, want, bytes);
-	/* a device that cannot cut packets refuses even those that need not be cut, as long as the setting is there */
+	/* with the option, a device that cannot cut packets refuses also those that need not be cut */
 	if (unlikely(err && o->own.segment && want.segment <= o->own.segment && udp_may_lack_segments(err))) {
 		udp_options_give_up(udp, o);
 		err = send_with_options(udp, o->fd, m, want, bytes, &o->own);

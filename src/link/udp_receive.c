@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: one system call brings a train, or one packet. A train is split at the size that UDP_GRO says. But to be
- * told it (recvmsg(), with room for control messages) costs 0.2 us more per datagram than recvfrom(), so as long as
- * datagrams are small, nobody says it: then the ICRCs show where packets end. */
+#include "link/udp_receive.h"
+
 #include <errno.h>
 #include <linux/udp.h>
 #include <netinet/ip.h>
@@ -11,7 +10,7 @@
 
 #include "base/tsan.h"
 #include "base/address.h"
-#include "link/udp.h"
+#include "link/tuned.h"
 #include "wire/headers.h"
 
 /* The system calls themselves: glibc's functions are cancellation points, which costs 20 ns each time. */
@@ -25,24 +24,14 @@ static ssize_t udp_recvfrom(int fd, void *bytes, size_t size, int flags, struct 
 	return syscall(SYS_recvfrom, fd, bytes, size, flags, from, length);
 }
 
-#define SMALL_BYTES 1024u /* datagrams up to here are split without being told, ... */
-#define SMALL_PACKET \
-	256u	      /* ... and longer ones whose packets are no longer than this, and than they were the last time */
-#define CALM	   16 /* such ones in a row, from sources whose identifications are known */
-#define MISSES	   4  /* identifications that were not known, without so many that were in between: then ... */
-#define FOREIGN	   4096 /* ... so many datagrams need to be told of */
-#define SHORTEST   ICRC_SCAN_LEAST
-#define LONGEST	   ICRC_SCAN_MOST
-#define ANEW_TRIES 16u /* lengths with an identification that nobody expects, in one datagram */
-#define QPN_AT	   5u  /* of the destination, in the BTH ... */
-#define QPN_BYTES  3u
-#define MARK_LOOK  64u	  /* datagrams in which nobody used ECN: then it is not looked for ... */
-#define MARK_REST  16384u /* ... in so many */
+/* The destination QPN in the BTH. */
+#define QPN_AT	  5u
+#define QPN_BYTES 3u
 
-/* What the kernel says of a datagram besides its bytes. */
+/* What the kernel reports with a datagram. */
 struct note {
-	uint32_t segment;      /* bytes of each packet but the last; 0: not told */
-	uint8_t traffic_class; /* 0 as long as it is not looked for */
+	uint32_t segment;      /* bytes of each packet but the last; 0: not reported */
+	uint8_t traffic_class; /* 0 if not asked for */
 };
 
 static int cmsg_int(const struct cmsghdr *c)
@@ -53,7 +42,7 @@ static int cmsg_int(const struct cmsghdr *c)
 	return value;
 }
 
-/* A byte or an int, by kernel and family. */
+/* The value is a byte or an int, by kernel and family. */
 static uint8_t cmsg_traffic_class(const struct cmsghdr *c)
 {
 	return c->cmsg_len == CMSG_LEN(1) ? *CMSG_DATA(c) : cmsg_int(c);
@@ -75,8 +64,8 @@ static struct note read_note(struct msghdr *m, uint32_t bytes)
 	return note;
 }
 
-/* To be told of congestion marks costs 0.15 us per datagram (with both ends on one host, twice that in a round trip),
- * and in most networks nobody uses them: then it is enough to look from time to time whether that is still so. */
+/* The report of congestion marks costs 0.15 us for each datagram, and most networks have none. If no datagram had one,
+ * the report is off, but for one datagram from time to time. */
 static void watch_marks(struct udp *udp, uint8_t ecn)
 {
 	if (ecn != IPTOS_ECN_NOT_ECT)
@@ -94,7 +83,7 @@ static void watch_marks(struct udp *udp, uint8_t ecn)
 static void read_from(const struct udp *udp, union ibv_gid *gid, uint16_t *port)
 {
 	gid_set(gid->raw, udp->is_ipv4, udp->is_ipv4 ? (const void *)&udp->from.in.sin_addr : &udp->from.in6.sin6_addr);
-	*port = ntohs(udp->from.in.sin_port); /* it stands at the same place in both */
+	*port = ntohs(udp->from.in.sin_port); /* at the same offset in both */
 }
 
 static bool is_of_uroce(uint16_t port)
@@ -120,8 +109,8 @@ static struct udp_source *find_source(struct udp *udp)
 	return s;
 }
 
-/* What the identification of its next packet is bound to be. */
-static uint16_t udp_receive_expected(const struct udp_source *s, uint32_t number)
+/* The expected identification of the next packet; `number`: within its train. */
+static uint16_t expected(const struct udp_source *s, uint32_t number)
 {
 	if (number)
 		return s->next;
@@ -131,7 +120,7 @@ static uint16_t udp_receive_expected(const struct udp_source *s, uint32_t number
 static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 {
 	if (!number) {
-		s->known = id == udp_receive_expected(s, 0);
+		s->known = id == expected(s, 0);
 		if (unlikely(!s->known)) {
 			s->zero = id == 0;
 			s->steps = id == (uint16_t)(s->start + 1) || id != s->next;
@@ -141,11 +130,10 @@ static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 	s->next = id + 1;
 }
 
-/* `number`: within its train. False: not a packet that anybody may see. */
-static bool udp_receive_check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes,
-			      uint32_t length)
+/* `number`: within its train. False: the ICRC is wrong. */
+static bool check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes, uint32_t length)
 {
-	int id = icrc_check(&s->flow, bytes, length, udp_receive_expected(s, number));
+	int id = icrc_check(&s->flow, bytes, length, expected(s, number));
 
 	if (unlikely(id < 0)) {
 		udp_count(&udp->counters.rx_icrc, 1);
@@ -155,14 +143,14 @@ static bool udp_receive_check(struct udp *udp, struct udp_source *s, uint32_t nu
 	return true;
 }
 
-/* Whether a packet of this length begins the datagram. */
+/* Whether the datagram begins with a packet of this length. */
 static bool begins(const struct udp *udp, const struct udp_source *s, uint32_t length)
 {
-	return icrc_is_right(&s->flow, udp->buffer, length, udp_receive_expected(s, 0));
+	return icrc_is_right(&s->flow, udp->buffer, length, expected(s, 0));
 }
 
-/* Whether one of this length begins it, and another one follows, from an identification that nobody expects: something
- * has been lost, or has taken another way. */
+/* Whether it begins with two packets of this length, whose identifications are not the expected ones: a packet was
+ * lost, or was sent by another socket. */
 static bool begins_anew(const struct udp *udp, const struct udp_source *s, uint32_t length, uint32_t total)
 {
 	int id = length < total ? icrc_check(&s->flow, udp->buffer, length, 0) : -1;
@@ -171,7 +159,7 @@ static bool begins_anew(const struct udp *udp, const struct udp_source *s, uint3
 	       icrc_is_right(&s->flow, udp->buffer + length, min_of(length, total - length), (uint16_t)(id + 1));
 }
 
-/* Whether a packet of that partition may begin there, behind the first one. */
+/* Whether a packet with the P_Key of the first one may begin there. */
 static bool may_follow(const uint8_t *first, const uint8_t *next)
 {
 	const struct bth *a = (const void *)first, *b = (const void *)next;
@@ -179,7 +167,7 @@ static bool may_follow(const uint8_t *first, const uint8_t *next)
 	return opcode_info[b->opcode].name && !(b->flags & BTH_VERSION) && a->pkey.raw == b->pkey.raw;
 }
 
-/* The same as begins_anew(), of the length that the scan looks at. */
+/* begins_anew() for the length that the scan is at. */
 static bool scan_begins_anew(const struct udp *udp, const struct icrc_scan *scan, uint32_t difference, uint16_t guess,
 			     uint32_t total)
 {
@@ -189,17 +177,16 @@ static bool scan_begins_anew(const struct udp *udp, const struct icrc_scan *scan
 					min_of(scan->length, total - scan->length), (uint16_t)(id + 1));
 }
 
-/* Looks at all lengths in one pass: returns that of a packet with the identification that is expected, or 0. Of one
- * with another identification: *anew; no more than ANEW_TRIES are tried, as each costs a CRC over what follows. No
- * packet is longer than LONGEST. */
-static uint32_t udp_receive_scan(const struct udp *udp, const struct udp_source *s, uint32_t total, uint32_t *anew)
+/* Tries all lengths in one pass. The length of a first packet with the expected identification, or 0; *anew: the length
+ * with another identification, or 0. At most ANEW_TRIES of these are tried, as each costs a CRC of the next packet. */
+static uint32_t scan_lengths(const struct udp *udp, const struct udp_source *s, uint32_t total, uint32_t *anew)
 {
-	uint32_t most = min_of(total, LONGEST), tries = 0;
-	uint16_t guess = udp_receive_expected(s, 0);
+	uint32_t most = min_of(total, ICRC_SCAN_MOST), tries = 0;
+	uint16_t guess = expected(s, 0);
 	struct icrc_scan scan;
 
 	*anew = 0;
-	if (total < SHORTEST)
+	if (total < ICRC_SCAN_LEAST)
 		return 0;
 	icrc_scan_start(&scan, &s->flow, udp->buffer, guess);
 	while (scan.length + 4 <= most) {
@@ -207,7 +194,7 @@ static uint32_t udp_receive_scan(const struct udp *udp, const struct udp_source 
 
 		if (unlikely(!difference))
 			return scan.length;
-		if (!*anew && s->flow.is_ipv4 && tries < ANEW_TRIES && total - scan.length >= SHORTEST &&
+		if (!*anew && s->flow.is_ipv4 && tries < ANEW_TRIES && total - scan.length >= ICRC_SCAN_LEAST &&
 		    may_follow(udp->buffer, udp->buffer + scan.length)) {
 			tries++;
 			if (scan_begins_anew(udp, &scan, difference, guess, total))
@@ -217,32 +204,31 @@ static uint32_t udp_receive_scan(const struct udp *udp, const struct udp_source 
 	return 0;
 }
 
-/* Bytes of each packet of a datagram but the last, if nobody says it: as the last time, or all, or what fits. *known:
- * the first one has the identification that is expected. Bytes that are no train cost a bounded
- * number of CRCs. */
-static uint32_t udp_receive_measure(const struct udp *udp, const struct udp_source *s, uint32_t total, bool *known)
+/* Bytes of each packet of a datagram but the last, by ICRCs: the length of the last time, all, or a scan. *known: the
+ * first packet has the expected identification. Bytes that are no train cost a bounded number of CRCs. */
+static uint32_t measure(const struct udp *udp, const struct udp_source *s, uint32_t total, bool *known)
 {
 	uint32_t last = s->segment[total > SMALL_BYTES], found, anew;
 
 	*known = true;
 	if (likely(last && last <= total && begins(udp, s, last)))
 		return last;
-	if (total <= LONGEST && begins(udp, s, total))
+	if (total <= ICRC_SCAN_MOST && begins(udp, s, total))
 		return total;
 	*known = false;
 	if (last && begins_anew(udp, s, last, total))
 		return last;
-	found = udp_receive_scan(udp, s, total, &anew);
+	found = scan_lengths(udp, s, total, &anew);
 	*known = found;
 	return found ?: anew ?: total;
 }
 
-/* Whether datagrams go on being small, or `alike`, and easy. */
+/* Counts consecutive datagrams that are small or `alike`, with expected identifications. */
 static void watch_size(struct udp *udp, struct udp_source *s, uint32_t total, bool alike)
 {
 	if (unlikely(!s->known)) {
-		udp->calm = ++s->misses >= MISSES ? -FOREIGN : min_of(udp->calm, 0);
-		s->misses %= MISSES;
+		udp->calm = ++s->misses >= UNKNOWN_MAX ? -TELL_AGAIN : min_of(udp->calm, 0);
+		s->misses %= UNKNOWN_MAX;
 	} else if (total > SMALL_BYTES && !alike) {
 		udp->calm = min_of(udp->calm, 0);
 	} else if (udp->calm < CALM && ++udp->calm == CALM) {
@@ -255,7 +241,7 @@ static bool is_request(const uint8_t *bytes)
 	return opcode_info[bytes[0]].flags & IS_REQUEST;
 }
 
-/* Where the last packet of a datagram begins, if that is an ACK to the QP whose requests come before it; else 0. */
+/* The offset of the last packet, if it is an ACK to the QP whose requests are before it; else 0. */
 static uint32_t last_ack(const struct udp *udp, uint32_t segment, uint32_t total)
 {
 	uint32_t last = (total - 1) / segment * segment;
@@ -269,9 +255,9 @@ static uint32_t last_ack(const struct udp *udp, uint32_t segment, uint32_t total
 	return last;
 }
 
-/* A packet whose ICRC is right goes to whom it is for, if it is one. */
-static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at,
-				  uint32_t length, link_deliver *deliver, void *arg)
+/* For packets with a valid ICRC. */
+static void parse_and_deliver(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at,
+			      uint32_t length, link_deliver *deliver, void *arg)
 {
 	struct packet p;
 
@@ -287,16 +273,16 @@ static void udp_receive_hand_over(struct udp *udp, const struct udp_source *s, s
 	deliver(arg, &p, &s->gid);
 }
 
-/* Adapters acknowledge what they have received before its receiver can answer, and programs rely on it: they see the
- * completion of what they sent before the answer to it. In a train the ACK stands last, since only the last packet may
- * be smaller than the others; so it is delivered first. Its identification, or -EBADMSG. */
+/* Adapters send an ACK before the receiving program can answer, and programs rely on it: their SEND completes before
+ * the answer arrives. In a train the ACK is last, since only the last packet may be smaller than the others; so it is
+ * delivered first. Its identification, or -EBADMSG. */
 static int deliver_ack(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t total,
 		       link_deliver *deliver, void *arg)
 {
-	int id = icrc_check(&s->flow, udp->buffer + at, total - at, udp_receive_expected(s, 0) + at / note.segment);
+	int id = icrc_check(&s->flow, udp->buffer + at, total - at, expected(s, 0) + at / note.segment);
 
 	if (likely(id >= 0))
-		udp_receive_hand_over(udp, s, note, at, total - at, deliver, arg);
+		parse_and_deliver(udp, s, note, at, total - at, deliver, arg);
 	else
 		udp_count(&udp->counters.rx_icrc, 1);
 	return id;
@@ -311,7 +297,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 	int ack_id = 0;
 
 	if (!note.segment)
-		note.segment = udp_receive_measure(udp, s, total, &checked);
+		note.segment = measure(udp, s, total, &checked);
 	alike = note.segment == s->segment[total > SMALL_BYTES] && note.segment <= SMALL_PACKET;
 	s->segment[total > SMALL_BYTES] = note.segment;
 	ack = last_ack(udp, note.segment, total);
@@ -326,10 +312,10 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 			continue;
 		}
 		if (checked && n == 0)
-			seen(s, 0, udp_receive_expected(s, 0));
-		else if (!udp_receive_check(udp, s, n, udp->buffer + at, length))
+			seen(s, 0, expected(s, 0));
+		else if (!check(udp, s, n, udp->buffer + at, length))
 			continue;
-		udp_receive_hand_over(udp, s, note, at, length, deliver, arg);
+		parse_and_deliver(udp, s, note, at, length, deliver, arg);
 	}
 	watch_size(udp, s, total, alike);
 	udp_count(&udp->counters.rx_trains, 1);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending: a train (link/train.h) is what one sendmsg() with UDP_SEGMENT takes.
- *
- * One train per system call and not several by sendmmsg(): that is no faster (a system call is a tenth of what a train
- * costs), and this way the first train is on its way while the next one's ICRCs are computed. */
+#include "link/udp_send.h"
+
 #include <errno.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 
 #include "link/train.h"
-#include "link/udp.h"
+#include "link/udp_options.h"
+#include "link/udp_socket.h"
+#include "link/udp_way.h"
 
-/* The kernel numbers the packets of a train that leaves by an unconnected socket from 0. */
+/* The kernel numbers packets of a train from 0 if the socket is not connected. */
 static void choose_start(struct udp *udp, struct train *t, const struct udp_way *way, const union ibv_gid *to)
 {
 	if (!way) {
@@ -25,7 +23,7 @@ static struct udp_options options_of(const struct train *t, const struct link_tx
 {
 	return (struct udp_options){
 		.segment = t->packets > 1 ? t->size : 0,
-		/* programs that know only InfiniBand leave 0 or 1, which would not get past the first router */
+		/* programs for InfiniBand leave 0 or 1, which would not pass a router */
 		.hops = tx->hop_limit > 1 && tx->hop_limit != UDP_HOP_DEFAULT ? tx->hop_limit : 0,
 		.traffic_class = tx->traffic_class,
 	};
@@ -55,22 +53,14 @@ void udp_spend(struct udp *udp, uint32_t bytes)
 	atomic_store_explicit(&udp->tx_spare, spare > bytes ? spare - bytes : 0, memory_order_relaxed);
 }
 
-uint32_t udp_queued(int fd)
-{
-	int bytes = 0;
-
-	return ioctl(fd, SIOCOUTQ, &bytes) ? 0 : (uint32_t)bytes;
-}
-
-/* A send buffer only empties while nobody sends. So what was free once stays free until it is spent, and the kernel is
- * asked once for many trains. */
+/* Space in a send buffer stays free until it is used, so the kernel is asked once for many trains. */
 uint32_t udp_capacity(struct link *link)
 {
 	struct udp *udp = container_of(link, struct udp, link);
 	uint32_t spare = atomic_load_explicit(&udp->tx_spare, memory_order_relaxed);
 
 	if (unlikely(!train_of_thread()))
-		return 0; /* nothing is lost: there may be memory later */
+		return 0; /* no memory now; nothing is lost */
 	return likely(spare > udp->tx_limit / 2) ? spare : udp_capacity_of(udp, 0);
 }
 
@@ -84,7 +74,7 @@ uint32_t udp_capacity_of(struct udp *udp, uint32_t queued)
 	return spare;
 }
 
-/* By a way; NULL: by the link's own socket. 0 or -errno: EFAULT if a payload cannot be read. */
+/* Sends by a way; NULL: by the link's own socket. 0 or -errno: EFAULT if a payload cannot be read. */
 static int send_by(struct udp *udp, struct train *t, struct udp_way *way, const struct link_tx *tx, uint32_t limit)
 {
 	int err;
@@ -102,8 +92,8 @@ static int send_by(struct udp *udp, struct train *t, struct udp_way *way, const 
 	return 0;
 }
 
-/* A train of `limit` packets at most. What a way refuses the link's own socket may take, or it knows better why not. If
- * a way's buffer is full, the other socket's is no help: there the train would overtake what waits. */
+/* Sends a train of `limit` packets at most. A datagram that a way refuses is sent by the link's own socket; but not if
+ * the way's buffer is full, as it would overtake what waits there. */
 static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t limit)
 {
 	struct udp_way *way = udp_way_enter(udp, tx->dgid);
@@ -118,7 +108,7 @@ static int send_train(struct udp *udp, struct train *t, const struct link_tx *tx
 	return send_by(udp, t, NULL, tx, limit);
 }
 
-/* Packets one by one; how many are done with, or LINK_UNREADABLE as well. */
+/* Sends packets one by one. How many were sent or refused; LINK_UNREADABLE: the next one cannot be read. */
 static uint32_t send_singly(struct udp *udp, struct train *t, const struct link_tx *tx, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -148,7 +138,7 @@ uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)
 	uint32_t done = 0;
 
 	if (unlikely(!t))
-		return count; /* lost: the requester sends them again */
+		return count; /* no memory: lost, and sent again by the requester */
 	while (done < count) {
 		uint32_t limit = count - done, n;
 		int err;

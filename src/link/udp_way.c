@@ -1,17 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ways to peers: sockets that are connected to a peer's port 4791, and only send. The kernel looks up the route of what
- * they send once, and not each time, which saves a tenth of what a short message takes. They have ports of their own
- * (RoCEv2 leaves the source port open), so that nothing comes to them, and everything to the sockets that steering
- * knows. Those ports are of a range by which another uroce knows a uroce: a process to which nothing has come from port
- * 4791, as this peer's way was open before it began, would take it for another adapter else.
- *
- * The kernel numbers what a connected socket sends: one more for each datagram, whose packets count on from there, but
- * from where nobody says; and the ICRC covers it. So two empty datagrams are sent first (receivers drop those), and the
- * kernel is asked for copies with time stamps, which have all headers. Where that does not work, there is no way, and
- * the link's own socket sends; as it does what a way refuses, but for want of room, and when another thread is just
- * using the way. After a refusal nobody can say whether the number was used, so the way is closed.
- *
- * What it is for: small messages by UDP, which take 5 to 13% longer without (docs/udp.md). Bandwidth is the same. */
+#include "link/udp_way.h"
+
 #include <errno.h>
 #include <linux/net_tstamp.h>
 #include <netinet/ip.h>
@@ -21,14 +10,10 @@
 
 #include "base/high_fd.h"
 #include "link/netif.h"
-#include "link/udp.h"
+#include "link/tuned.h"
+#include "link/udp_socket.h"
 
-#define WAY_AFTER 64u	/* datagrams to a peer, of which none went to one that would take its place ... */
-#define WAY_TRIES 16u	/* ports */
-#define GIVE_UP	  5u	/* failures, before each of which it took four times as many */
-#define FRAME	  256u	/* more than the headers of an empty datagram */
-#define LATELY	  1024u /* datagrams ... */
-#define CROWD	  512u	/* ... beside which so many came while the way was in use: several threads send */
+#define FRAME 256u /* bytes; more than the headers of an empty datagram */
 
 void udp_way_init(struct udp *udp)
 {
@@ -66,12 +51,12 @@ uint32_t udp_way_queued(struct udp *udp)
 
 /* ---- the identification ---- */
 
-/* What the kernel gave the datagram in this frame; -1: it is not one of ours. */
+/* The identification of the datagram in this frame; -1: not of this socket. */
 static int identification(const uint8_t *frame, ssize_t length, uint16_t port)
 {
 	struct ip ip;
 	struct udphdr udp;
-	ssize_t at = length - (ssize_t)(sizeof(ip) + sizeof(udp)); /* behind the device's own header, before nothing */
+	ssize_t at = length - (ssize_t)(sizeof(ip) + sizeof(udp)); /* after the device's header, at the end */
 
 	if (at < 0)
 		return -1;
@@ -103,7 +88,7 @@ static bool set_stamps(int fd, int which)
 	return !setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &which, sizeof(which));
 }
 
-/* What the next datagram will get, or -1. */
+/* The identification of the next datagram, or -1. */
 static int udp_way_learn(int fd, uint16_t port)
 {
 	int first, second;
@@ -117,9 +102,9 @@ static int udp_way_learn(int fd, uint16_t port)
 	return (uint16_t)(second + 1);
 }
 
-/* ---- */
+/* ---- opening ---- */
 
-/* To a port of the range, or, if all that are tried are taken, to any. */
+/* To a port of the range, or if all that are tried are taken, to any. */
 static bool bind_to_range(const struct udp *udp, int fd, const union ibv_gid *to)
 {
 	uint32_t from = udp_hash(to, (uint16_t)(getpid() ^ fd)) >> 16;
@@ -144,7 +129,8 @@ static int connect_to(const struct udp *udp, const union ibv_gid *to, uint16_t *
 
 	if (fd < 0)
 		return -1;
-	if (udp_set_sending(udp, fd) || !bind_to_range(udp, fd, to) || connect(fd, &there.any, size) ||
+	udp_set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	if (udp_set_sending(there.any.sa_family, fd) || !bind_to_range(udp, fd, to) || connect(fd, &there.any, size) ||
 	    getsockname(fd, &here.any, &size)) {
 		close(fd);
 		return -1;
@@ -175,7 +161,8 @@ static bool open_way(const struct udp *udp, struct udp_way *w) REQUIRES(w->tx.lo
 	return true;
 }
 
-/* A newcomer takes a place that is free, or that of a peer to whom nothing is sent any more. */
+/* Whether the way is to that peer. If not, the peer takes it if it is unused, or its peer has had no datagram lately.
+ */
 static bool is_to(struct udp_way *w, const union ibv_gid *to) REQUIRES(w->tx.lock)
 {
 	if (likely(!memcmp(&w->to, to, sizeof(*to)))) {
@@ -194,7 +181,7 @@ static bool udp_way_is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w
 {
 	if (likely(w->tx.fd >= 0))
 		return true;
-	if (w->failures >= GIVE_UP || ++w->times < WAY_AFTER << 2 * w->failures)
+	if (w->failures >= WAY_FAILURES || ++w->times < WAY_AFTER << 2 * w->failures)
 		return false;
 	w->times = 0;
 	if (!address_is_multicast(&w->to) && open_way(udp, w))
@@ -203,14 +190,14 @@ static bool udp_way_is_open(const struct udp *udp, struct udp_way *w) REQUIRES(w
 	return false;
 }
 
-/* Threads that all send much to one peer would send by both sockets by turns, and what leaves by two may change its
- * order on the way: they get none. */
+/* Several threads that send much to one peer would use the way and the link's own socket by turns, and packets of two
+ * sockets may be reordered: such a peer has no way. */
 static bool udp_way_is_crowded(struct udp_way *w) REQUIRES(w->tx.lock)
 {
-	if (likely(atomic_load_explicit(&w->missed, memory_order_relaxed) < CROWD))
+	if (likely(atomic_load_explicit(&w->missed, memory_order_relaxed) < WAY_CROWD))
 		return false;
 	close_way(w);
-	w->failures = GIVE_UP;
+	w->failures = WAY_FAILURES;
 	return true;
 }
 
@@ -235,9 +222,9 @@ void udp_way_leave(struct udp_way *w, int err)
 {
 	lock_take_over(&w->tx.lock);
 	if (likely(!err)) {
-		if (unlikely(++w->next % LATELY == 0))
+		if (unlikely(++w->next % WAY_PERIOD == 0))
 			atomic_store_explicit(&w->missed, 0, memory_order_relaxed);
-	} else if (err != -EAGAIN && err != -EFAULT) { /* for these the kernel does not get as far */
+	} else if (err != -EAGAIN && err != -EFAULT) { /* for these the kernel has used no number */
 		close_way(w);
 		w->failures++;
 	}

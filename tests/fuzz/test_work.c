@@ -10,7 +10,7 @@
 #include "cm/machine.h"
 #include "wire/packet_frame.h"
 #include "link/record.h"
-#include "link/udp.h"
+#include "link/udp_receive.h"
 #include "host/handover.h"
 #include "host/introduction.h"
 #include "host/slot.h"

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "link/udp.h"
+#include "link/udp_way.h"
 #include "loop/netns.h"
 
 enum { PACKETS = 200, BIGGEST = 4096, GARBAGE_PORT = 5000 };

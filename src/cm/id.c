@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "device/front.h"
 #include "verbs/context.h"
+#include "base/hooks.h"
 
 static struct list ids GUARDED_BY(cm.lock) = {&ids, &ids};
 

@@ -7,6 +7,7 @@
 #include "cm/device.h"
 #include "cm/id.h"
 #include "verbs/context.h"
+#include "device/device.h"
 
 static void put_id(struct id *id, void *arg)
 {

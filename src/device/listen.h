@@ -5,8 +5,12 @@
 #ifndef UROCE_DEVICE_LISTEN_H
 #define UROCE_DEVICE_LISTEN_H
 
+#include <stdint.h>
+
 #include "base/lock.h"
-#include "object/qp.h"
+
+struct device;
+struct path;
 
 struct listen {
 	struct device *device;		      /* constant */

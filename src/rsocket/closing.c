@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rsocket/closing.h"
 
+#include "object/qp.h"
 #include "progress/poll.h"
 #include "rsocket/attend.h"
 #include "rsocket/await.h"
@@ -9,7 +10,6 @@
 #include "rsocket/table.h"
 #include "rsocket/tuned.h"
 #include "rsocket/waiter.h"
-#include "verbs/context.h"
 
 static struct lock closing_lock;					    /* a leaf */
 static struct list closing GUARDED_BY(closing_lock) = {&closing, &closing}; /* each has a reference */

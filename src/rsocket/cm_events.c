@@ -15,7 +15,7 @@
 #include "rsocket/timeout.h"
 #include "rsocket/tuned.h"
 #include "rsocket/waiter.h"
-#include "verbs/context.h"
+#include "verbs/qp.h"
 
 static struct lock run_lock;	      /* held while an event is handled: before rs->lock of any rsocket */
 static _Thread_local bool is_running; /* this thread has run_lock */

@@ -12,6 +12,8 @@
 #include "rsocket/tuned.h"
 #include "rsocket/waiter.h"
 #include "verbs/context.h"
+#include "object/mr.h"
+#include "object/qp.h"
 
 /* Receives beyond those that the peer has credits for: for messages that need none, and for those not posted anew yet.
  */

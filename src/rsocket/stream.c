@@ -11,6 +11,8 @@
 #include "rsocket/tuned.h"
 #include "rsocket/waiter.h"
 #include "verbs/context.h"
+#include "object/qp.h"
+#include "verbs/post.h"
 
 #define PLACED_IOVS 8
 

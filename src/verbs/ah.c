@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/msan.h"
 #include "base/address.h"
-#include "link/next_hop.h"
-#include "fault/inject.h"
+#include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
-#include "object/ah.h"
-#include "verbs/context.h"
+#include "device/adapter.h"
 #include "device/device.h"
 #include "device/front.h"
 #include "device/listen.h"
 #include "device/path.h"
+#include "fault/inject.h"
+#include "link/next_hop.h"
+#include "object/ah.h"
 #include "verbs/context.h"
 
 static _Atomic uint32_t ah_count;
@@ -24,22 +24,22 @@ static _Atomic uint32_t ah_count;
 PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	static _Atomic uint32_t handles;
-	struct ah *ah = NULL;
 	int error = pd_check(pd);
 	struct context *c;
 	struct path path;
+	struct ah *ah;
 
 	if (inject_call(CALL_ibv_create_ah))
 		return NULL;
 	if (error || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
 		return fail_null(error ?: EINVAL);
 	c = context_of(pd->context);
-	/* relaxed: only the number counts */
-	if (atomic_fetch_add_explicit(&ah_count, 1, memory_order_relaxed) < HCA_MAX_AH)
-		ah = calloc(1, sizeof(*ah));
+	if (!adapter_take(&ah_count, HCA_MAX_AH))
+		return fail_null(ENOMEM);
+	ah = calloc(1, sizeof(*ah));
 	error = ah ? listen_at(&c->listen, &path) : -ENOMEM;
 	if (error) {
-		atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
+		adapter_give(&ah_count);
 		free(ah);
 		return fail_null(-error);
 	}
@@ -62,7 +62,7 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 	check_gone(CHECK_AH, ah);
 	listen_leave(&context_of(ah->context)->listen);
 	atomic_fetch_sub_explicit(&a->pd->users, 1, memory_order_release);
-	atomic_fetch_sub_explicit(&ah_count, 1, memory_order_relaxed);
+	adapter_give(&ah_count);
 	free(ah);
 	return 0;
 }

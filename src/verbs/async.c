@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events: a queue per context, and an eventfd that is readable while the queue is not empty. */
-#include "device/front.h"
-#include "device/monitor.h"
-#include "base/msan.h"
-#include "check/events.h"
-#include "fault/inject.h"
-#include "progress/wait.h"
-#include "verbs/context.h"
-#include "verbs/cq.h"
-#include "verbs/remote_qp.h"
+#include "verbs/async.h"
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
+
+#include "base/msan.h"
+#include "check/events.h"
+#include "device/front.h"
+#include "device/monitor.h"
+#include "fault/inject.h"
+#include "progress/wait.h"
+#include "verbs/context.h"
+#include "verbs/cq_front.h"
+#include "verbs/remote_qp.h"
 
 struct event {
 	struct list link;

@@ -8,10 +8,8 @@
 
 #include "base/hooks.h"
 #include "base/msan.h"
-#include "port/post.h"
 #include "device/adapter.h"
-#include "verbs/context.h"
-#include "verbs/context.h"
+#include "port/post.h"
 #include "verbs/turn.h"
 
 #define WORD 8u /* bytes that an ATOMIC_WRITE writes */

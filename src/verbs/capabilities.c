@@ -4,13 +4,15 @@
 #include <time.h>
 
 #include "base/msan.h"
+#include "device/adapter.h"
+#include "device/device.h"
+#include "device/front.h"
 #include "fault/inject.h"
 #include "memory/guarded.h"
+#include "object/hca.h"
 #include "object/rss.h"
-#include "device/adapter.h"
-#include "device/front.h"
 #include "verbs/context.h"
-#include "verbs/context.h"
+#include "verbs/table.h"
 
 #define DEVICE_ATOMIC_WRITE (1ull << 40) /* rdma-core 44 does not define it: IB_UVERBS_DEVICE_ATOMIC_WRITE */
 
@@ -67,8 +69,8 @@ static void fill_extensions(struct ibv_device_attr_ex *a)
 	a->cq_mod_caps = (struct ibv_cq_moderation_caps){UINT16_MAX, UINT16_MAX};
 }
 
-int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
-		    struct ibv_device_attr_ex *attr, size_t size)
+static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t size)
 {
 	struct ibv_device_attr_ex a = {0};
 
@@ -89,7 +91,7 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	return 0;
 }
 
-int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return fail(EINVAL);
@@ -97,4 +99,10 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 		clock_gettime(CLOCK_MONOTONIC, &values->raw_clock); /* the clock of the time stamps of cq_ex.c */
 	msan_wrote(values, sizeof(*values));
 	return 0;
+}
+
+void table_add_capabilities(struct verbs_context *v)
+{
+	v->query_device_ex = query_device_ex;
+	v->query_rt_values = query_rt_values;
 }

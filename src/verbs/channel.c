@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion channels: see channel.h. */
-#include "device/front.h"
 #include "verbs/channel.h"
-#include "fault/inject.h"
-#include "check/events.h"
-#include "check/lifetime.h"
-#include "check/objects.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +11,16 @@
 
 #include "base/high_fd.h"
 #include "base/msan.h"
+#include "check/events.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
+#include "device/front.h"
+#include "fault/inject.h"
 #include "progress/poll.h"
 #include "progress/wait.h"
 #include "progress/waitfd.h"
 #include "verbs/context.h"
-#include "verbs/cq.h"
+#include "verbs/cq_front.h"
 
 #define FOUND_SURE 8u
 

@@ -37,4 +37,7 @@ void channel_arm(struct channel *ch);
 /* Drops the CQ's events that are not fetched, then blocks until its fetched events are acknowledged. */
 void channel_forget(struct channel *ch, struct cq *cq) EXCLUDES(ch->lock);
 
+/* Member of hca_ops: an armed CQ has got a completion. Its channel, if it has one, gets an event. */
+void channel_cq_event(struct cq *cq);
+
 #endif

@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/front.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
+#include "device/front.h"
 #include "object/rules.h"
 #include "verbs/context.h"
+#include "verbs/table.h"
 
-struct ibv_counters *create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr)
+static struct ibv_counters *create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr)
 {
 	struct flow_counters *c;
 
@@ -25,7 +26,7 @@ struct ibv_counters *create_counters(struct ibv_context *context, struct ibv_cou
 	return &c->base;
 }
 
-int destroy_counters(struct ibv_counters *base)
+static int destroy_counters(struct ibv_counters *base)
 {
 	struct flow_counters *c = (struct flow_counters *)base;
 
@@ -40,7 +41,7 @@ int destroy_counters(struct ibv_counters *base)
 }
 
 /* The flow names its counters when it is created, so `flow` is NULL here, as with adapters. */
-int attach_counters(struct ibv_counters *base, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
+static int attach_counters(struct ibv_counters *base, struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
 	struct flow_counters *c = (struct flow_counters *)base;
 	int error = 0;
@@ -59,7 +60,7 @@ int attach_counters(struct ibv_counters *base, struct ibv_counter_attach_attr *a
 	return error ? fail(error) : 0;
 }
 
-int read_counters(struct ibv_counters *base, uint64_t *value, uint32_t count, uint32_t flags)
+static int read_counters(struct ibv_counters *base, uint64_t *value, uint32_t count, uint32_t flags)
 {
 	struct flow_counters *c = (struct flow_counters *)base;
 	uint64_t packets = atomic_load_explicit(&c->packets, memory_order_relaxed);
@@ -75,4 +76,12 @@ int read_counters(struct ibv_counters *base, uint64_t *value, uint32_t count, ui
 			value[c->point[i].index] += c->point[i].bytes ? bytes : packets;
 	lock_drop(&c->lock);
 	return 0;
+}
+
+void table_add_counters(struct verbs_context *v)
+{
+	v->create_counters = create_counters;
+	v->destroy_counters = destroy_counters;
+	v->attach_counters_point_flow = attach_counters;
+	v->read_counters = read_counters;
 }

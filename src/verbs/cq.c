@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: creation, polling, requests for events, destruction. */
 #include "verbs/cq.h"
-#include "fault/inject.h"
 
 #include <stdlib.h>
 #include <sys/timerfd.h>
@@ -10,15 +9,16 @@
 #include "base/cause.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
-#include "loop/helper.h"
-#include "progress/poll.h"
-#include "verbs/channel.h"
 #include "device/adapter.h"
 #include "device/front.h"
+#include "fault/inject.h"
+#include "loop/helper.h"
 #include "object/cq_poll.h"
+#include "progress/poll.h"
+#include "verbs/async.h"
+#include "verbs/channel.h"
 #include "verbs/context.h"
-#include "verbs/context.h"
-#include "verbs/fork.h"
+#include "verbs/table.h"
 
 static _Atomic uint32_t cq_count;
 struct lock cqs_lock;
@@ -69,16 +69,11 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 	error = check_new_cq(context, cqe, channel, comp_vector);
 	if (error)
 		return fail_null(error);
-	/* relaxed: only the number counts */
-	if (atomic_fetch_add_explicit(&cq_count, 1, memory_order_relaxed) >= HCA_MAX_CQ) {
-		error = -ENOMEM;
-		goto err_count;
-	}
+	if (!adapter_take(&cq_count, HCA_MAX_CQ))
+		return fail_null(ENOMEM);
 	f = calloc(1, sizeof(*f));
-	if (!f) {
-		error = -ENOMEM;
+	if (!f)
 		goto err_count;
-	}
 	f->cq.holder = holder;
 	error = cq_init(&f->cq, c->hca, depth_granted(cqe));
 	if (error)
@@ -107,8 +102,8 @@ struct cq_front *cq_front_create(struct ibv_context *context, uint32_t cqe, void
 err_free:
 	free(f);
 err_count:
-	atomic_fetch_sub_explicit(&cq_count, 1, memory_order_relaxed);
-	return fail_null(-error);
+	adapter_give(&cq_count);
+	return fail_null(error ? -error : ENOMEM);
 }
 
 PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -168,7 +163,7 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
 	free(f);
-	atomic_fetch_sub_explicit(&cq_count, 1, memory_order_relaxed);
+	adapter_give(&cq_count);
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
 	return 0;
 }
@@ -209,7 +204,7 @@ static int need_timer(struct cq_front *f)
 	return error;
 }
 
-int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+static int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	struct cq_front *f = cq_front_of(cq);
 	int error = 0;
@@ -268,14 +263,14 @@ static __attribute__((noinline)) int poll_filled(struct cq *cq, int entries, str
 	return got;
 }
 
-int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
+static int poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 {
 	struct cq *cq = (struct cq *)base;
 
 	return cq_looks_empty(cq) ? poll_for_more(cq, entries, wc) : poll_filled(cq, entries, wc);
 }
 
-int req_notify_cq(struct ibv_cq *cq, int solicited_only)
+static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	int error = cq_check(cq);
 
@@ -290,4 +285,11 @@ int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	else
 		loop_progress();
 	return 0;
+}
+
+void table_add_cq(struct verbs_context *v)
+{
+	v->context.ops.poll_cq = poll_cq;
+	v->context.ops.req_notify_cq = req_notify_cq;
+	v->modify_cq = modify_cq;
 }

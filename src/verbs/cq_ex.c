@@ -2,14 +2,15 @@
 /* The extended poll interface: ibv_start_poll(), one completion at a time, with functions that read its fields. */
 #include <time.h>
 
-#include "device/front.h"
-#include "verbs/turn.h"
 #include "base/trace.h"
 #include "check/operations.h"
+#include "device/front.h"
 #include "fault/inject.h"
 #include "object/cq_poll.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
+#include "verbs/table.h"
+#include "verbs/turn.h"
 
 #define SUPPORTED_FIELDS                                                                                               \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | \
@@ -165,7 +166,7 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 	*info = (struct ibv_wc_tm_info){0};
 }
 
-struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	struct pd *holder = NULL;
@@ -210,4 +211,9 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	cq->read_flow_tag = read_flow_tag;
 	cq->read_tm_info = read_tm_info;
 	return cq;
+}
+
+void table_add_cq_ex(struct verbs_context *v)
+{
+	v->create_cq_ex = create_cq_ex;
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Device memory. An adapter's memory avoids transfers over its bus; here it is ordinary memory with the same rules: it
  * is accessed by offsets, in words of four bytes, and its size is limited. */
+#include "verbs/dm.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/front.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
+#include "device/front.h"
 #include "fault/inject.h"
 #include "memory/copy.h"
-#include "object/mr.h"
 #include "verbs/context.h"
-#include "verbs/fork.h"
+#include "verbs/mr.h"
+#include "verbs/table.h"
 
 #define WORD	  4u
 #define MAX_ALIGN 12u /* log2: a page */
@@ -95,7 +97,7 @@ static void dm_unreserve(size_t length)
 	atomic_fetch_sub_explicit(&in_use, length, memory_order_relaxed);
 }
 
-struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	static uint32_t handles GUARDED_BY(dms_lock);
 	size_t align;
@@ -130,7 +132,7 @@ err:
 	return fail_null(ENOMEM);
 }
 
-int free_dm(struct ibv_dm *base)
+static int free_dm(struct ibv_dm *base)
 {
 	struct dm *dm = (struct dm *)base;
 	bool busy;
@@ -152,7 +154,7 @@ int free_dm(struct ibv_dm *base)
 	return 0;
 }
 
-struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *base, uint64_t offset, size_t length, unsigned access)
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *base, uint64_t offset, size_t length, unsigned access)
 {
 	struct dm *dm = (struct dm *)base;
 	const unsigned rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -207,4 +209,11 @@ PUBLIC void ibv_unimport_dm(struct ibv_dm *base)
 		return;
 	atomic_fetch_sub_explicit(&dm->of->users, 1, memory_order_release);
 	free(dm);
+}
+
+void table_add_dm(struct verbs_context *v)
+{
+	v->alloc_dm = alloc_dm;
+	v->free_dm = free_dm;
+	v->reg_dm_mr = reg_dm_mr;
 }

@@ -11,8 +11,7 @@
 #include "device/front.h"
 #include "fault/inject.h"
 #include "memory/gpu.h"
-#include "object/mr.h"
-#include "verbs/context.h"
+#include "verbs/mr.h"
 
 static int dmabuf_check(uint64_t offset, size_t length, uint64_t iova, int fd, unsigned access)
 {
@@ -59,7 +58,7 @@ PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 	if (!error && !dmabuf_has(fd, offset, length))
 		error = EINVAL;
 	if (!error)
-		error = add_gpu(&mr, (struct pd *)pd, (void *)(uintptr_t)iova, length, iova, (unsigned)access);
+		error = mr_add_gpu(&mr, (struct pd *)pd, (void *)(uintptr_t)iova, length, iova, (unsigned)access);
 	if (error || mr)
 		return error ? fail_null(error) : &mr->base;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the region outlives the caller's descriptor */
@@ -82,17 +81,4 @@ err_fd:
 	error = errno;
 	close(copy);
 	return fail_null(error);
-}
-
-int dmabuf_deregister(struct mr *mr)
-{
-	uint64_t before = (uintptr_t)mr->memory & ((uint64_t)sysconf(_SC_PAGESIZE) - 1), length = mr->length;
-	char *memory = mr->memory;
-	int fd = mr->handle.dmabuf, error = mr_deregister(mr);
-
-	if (error)
-		return error;
-	munmap(memory - before, length + before);
-	close(fd);
-	return 0;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Thread domains and parent domains. Any thread may use any object, so a thread domain has no effect: the application
  * only promises to use its objects from one thread. A parent domain provides the memory of its queues. */
+#include "verbs/domain.h"
+
 #include <stdlib.h>
 
-#include "device/front.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
+#include "device/front.h"
 #include "fault/inject.h"
 #include "object/pd.h"
 #include "verbs/context.h"
+#include "verbs/table.h"
 
 struct td {
 	struct ibv_td base; /* the application's handle; must be first */
@@ -20,7 +23,7 @@ struct parent_domain {
 	struct td *td; /* NULL: none */
 };
 
-struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct td *td;
 
@@ -35,7 +38,7 @@ struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *at
 	return &td->base;
 }
 
-int dealloc_td(struct ibv_td *base)
+static int dealloc_td(struct ibv_td *base)
 {
 	struct td *td = (struct td *)base;
 
@@ -64,7 +67,7 @@ static int domain_check(struct ibv_context *context, const struct ibv_parent_dom
 	return 0;
 }
 
-struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	int error = domain_check(context, attr);
 	struct parent_domain *p;
@@ -112,4 +115,11 @@ int dealloc_parent_domain(struct pd *pd)
 	atomic_fetch_sub_explicit(&pd->domain->users, 1, memory_order_release);
 	free(p);
 	return 0;
+}
+
+void table_add_domain(struct verbs_context *v)
+{
+	v->alloc_td = alloc_td;
+	v->dealloc_td = dealloc_td;
+	v->alloc_parent_domain = alloc_parent_domain;
 }

@@ -2,18 +2,19 @@
 /* ibv_create_flow(3): steering rules of raw packet queue pairs. */
 #include <stdlib.h>
 
-#include "device/front.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
+#include "device/front.h"
 #include "port/raw.h"
 #include "verbs/context.h"
+#include "verbs/table.h"
 
 struct steered_flow {
 	struct ibv_flow base; /* the application's handle; must be first */
 	struct flow_rule rule;
 };
 
-struct ibv_flow *create_flow(struct ibv_qp *base, struct ibv_flow_attr *attr)
+static struct ibv_flow *create_flow(struct ibv_qp *base, struct ibv_flow_attr *attr)
 {
 	static _Atomic uint32_t handles;
 	struct qp *qp = (struct qp *)base;
@@ -40,7 +41,7 @@ struct ibv_flow *create_flow(struct ibv_qp *base, struct ibv_flow_attr *attr)
 	return &f->base;
 }
 
-int destroy_flow(struct ibv_flow *base)
+static int destroy_flow(struct ibv_flow *base)
 {
 	struct steered_flow *f = (struct steered_flow *)base;
 
@@ -53,4 +54,10 @@ int destroy_flow(struct ibv_flow *base)
 	atomic_fetch_sub_explicit(&f->rule.qp->verbs.flows, 1, memory_order_release);
 	free(f);
 	return 0;
+}
+
+void table_add_flow(struct verbs_context *v)
+{
+	v->ibv_create_flow = create_flow;
+	v->ibv_destroy_flow = destroy_flow;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fork(): no memory is pinned, so the child needs no protection. The adapter in the child is inactive: loop/. */
-#include "verbs/fork.h"
-
 #include "base/fork.h"
 #include "check/start.h"
 #include "device/devices.h"
 #include "device/front.h"
 #include "device/link_state.h"
 #include "device/monitor.h"
-#include "verbs/fork.h"
+#include "verbs/cq.h"
+#include "verbs/dm.h"
+#include "verbs/pd.h"
+#include "verbs/remote_qp.h"
 
 static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {

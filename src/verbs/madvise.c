@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "memory/shareable.h"
 #include "device/front.h"
+#include "memory/shareable.h"
 
 static int (*next_madvise)(void *address, size_t length, int advice);
 

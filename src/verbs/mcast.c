@@ -2,8 +2,8 @@
 /* Multicast groups of UD queue pairs. RoCE has no LIDs, so a given LID is ignored. */
 #include "device/device.h"
 #include "device/front.h"
-#include "port/group.h"
 #include "fault/inject.h"
+#include "port/group.h"
 #include "verbs/context.h"
 
 /* The multicast group of a GID on a device. 0 or errno. */

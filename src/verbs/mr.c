@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions: checks and registration. The memory itself is neither touched nor pinned. */
-#include "object/mr.h"
-#include "fault/inject.h"
+/* Memory regions: checks, registration and imports. The memory itself is neither touched nor pinned. */
+#include "verbs/mr.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,14 +11,18 @@
 #include "check/lifetime.h"
 #include "check/objects.h"
 #include "check/regions.h"
+#include "device/adapter.h"
+#include "device/device.h"
+#include "device/front.h"
+#include "fault/inject.h"
 #include "memory/fault.h"
 #include "memory/gpu.h"
 #include "memory/guarded.h"
 #include "memory/maps.h"
-#include "device/adapter.h"
-#include "device/front.h"
+#include "object/mr.h"
+#include "object/qp.h"
 #include "verbs/context.h"
-#include "verbs/context.h"
+#include "verbs/table.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -119,7 +122,7 @@ struct mr *mr_add_kind(struct pd *pd, void *memory, size_t length, uint64_t iova
 }
 
 /* Only its lkey is usable: a peer gets no rights. */
-struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
+static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 {
 	struct mr *mr = pd ? mr_add_kind((struct pd *)pd, NULL, SIZE_MAX, 0, IBV_ACCESS_LOCAL_WRITE, MEMORY_NULL,
 					 (union memory_handle){0})
@@ -145,7 +148,7 @@ static void leave_fast_inline(struct hca *hca)
 	}
 }
 
-int add_gpu(struct mr **made, struct pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
+int mr_add_gpu(struct mr **made, struct pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
 	union memory_handle gpu;
 	int err = gpu_find(&gpu.gpu, (uintptr_t)address, length);
@@ -176,7 +179,7 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *base, void *addr, size_t l
 		return NULL;
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : add_gpu(&mr, pd, addr, length, iova, access);
+	error = pd_check(base) ?: mr_check_access(access) ?: iova + length < length ? EINVAL : mr_add_gpu(&mr, pd, addr, length, iova, access);
 	if (!error && !mr)
 		error = check_memory(addr, length, access);
 	if (error)
@@ -202,7 +205,7 @@ static struct mr *named_by(const struct ibv_mr *base)
 	return pool_at(&context_of(base->context)->hca->mrs, base->handle);
 }
 
-bool mr_is_import(const struct ibv_mr *base)
+static bool mr_is_import(const struct ibv_mr *base)
 {
 	return &named_by(base)->base != base;
 }
@@ -260,6 +263,20 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 	return 0;
 }
 
+/* Closes a region of a dma-buf, and the mapping of it. */
+static int deregister_dmabuf(struct mr *mr)
+{
+	uint64_t before = (uintptr_t)mr->memory & ((uint64_t)sysconf(_SC_PAGESIZE) - 1), length = mr->length;
+	char *memory = mr->memory;
+	int fd = mr->handle.dmabuf, error = mr_deregister(mr);
+
+	if (error)
+		return error;
+	munmap(memory - before, length + before);
+	close(fd);
+	return 0;
+}
+
 PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 {
 	union memory_handle handle;
@@ -288,7 +305,7 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 		check_busy_as(CHECK_MR, mr, "a memory window is bound to it");
 	handle = mr->handle;
 	is_gpu = mr->kind == MEMORY_GPU;
-	error = mr->kind == MEMORY_DMABUF ? dmabuf_deregister(mr) : mr_deregister(mr);
+	error = mr->kind == MEMORY_DMABUF ? deregister_dmabuf(mr) : mr_deregister(mr);
 	if (error)
 		return fail(-error);
 	if (&mr->base != base)
@@ -300,4 +317,41 @@ PUBLIC int ibv_dereg_mr(struct ibv_mr *base)
 		atomic_fetch_sub_explicit(backing, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&pd->users, 1, memory_order_release);
 	return 0;
+}
+
+/* An import has the keys but no address, which only the owner of the memory knows. */
+PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct mr *mr = pd ? pool_at(&context_of(pd->context)->hca->mrs, handle) : NULL;
+	struct ibv_mr *import = NULL;
+	uint32_t key = mr && !mr->type ? atomic_load_explicit(&mr->key, memory_order_acquire) : 0;
+
+	mr = key ? mr_get(context_of(pd->context)->hca, key) : NULL;
+	if (!mr)
+		return fail_null(pd ? ENOENT : EINVAL);
+	if (context_same(mr->base.context, pd->context)) {
+		import = malloc(sizeof(*import));
+		if (import)
+			*import = (struct ibv_mr){.context = pd->context,
+						  .pd = pd,
+						  .length = mr->base.length,
+						  .handle = handle,
+						  .lkey = key,
+						  .rkey = key};
+	} else {
+		errno = ENOENT;
+	}
+	mr_put(mr);
+	return import;
+}
+
+PUBLIC void ibv_unimport_mr(struct ibv_mr *import)
+{
+	if (import && mr_is_import(import))
+		free(import);
+}
+
+void table_add_mr(struct verbs_context *v)
+{
+	v->alloc_null_mr = alloc_null_mr;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: allocation and bind requests. The binding rules are in object/window.c, because the requester binds.
  */
-#include "device/front.h"
 #include "check/lifetime.h"
+#include "device/front.h"
 #include "fault/inject.h"
 #include "object/window.h"
 #include "verbs/context.h"
+#include "verbs/post.h"
+#include "verbs/table.h"
 
-struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
+static struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
 {
 	struct pd *pd = (struct pd *)base;
 	int error = pd_check(base);
@@ -25,7 +27,7 @@ struct ibv_mw *alloc_mw(struct ibv_pd *base, enum ibv_mw_type type)
 	return &w->window;
 }
 
-int dealloc_mw(struct ibv_mw *mw)
+static int dealloc_mw(struct ibv_mw *mw)
 {
 	struct mr *w = (struct mr *)mw;
 	struct pd *pd = w->pd;
@@ -39,7 +41,7 @@ int dealloc_mw(struct ibv_mw *mw)
 }
 
 /* Binds a type 1 window: the new key is known when the request is posted. */
-int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr = {
 					 .wr_id = bind->wr_id,
@@ -55,4 +57,11 @@ int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (info->mr && info->mr->pd != mw->pd)
 		return EPERM;
 	return post_send(qp, &wr, &bad); /* post_send() stores the key */
+}
+
+void table_add_mw(struct verbs_context *v)
+{
+	v->context.ops.alloc_mw = alloc_mw;
+	v->context.ops.bind_mw = bind_mw;
+	v->context.ops.dealloc_mw = dealloc_mw;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls of later rdma-core versions than Debian 12's. Without them, a program linked with a later libibverbs would call
  * that library with our objects. */
-#include "device/attributes.h"
-#include "device/front.h"
 #include "verbs/newer.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "device/attributes.h"
+#include "device/front.h"
 #include "verbs/context.h"
 
 struct buf {

@@ -6,7 +6,7 @@
 #include "device/front.h"
 #include "memory/guarded.h"
 #include "object/mr.h"
-#include "verbs/context.h"
+#include "verbs/table.h"
 
 static int check_region(const struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, bool write)
 {
@@ -41,8 +41,8 @@ static void begin_to_fetch(char *at, size_t length)
 }
 
 /* All entries are checked first. The prefetch is best effort, unless the caller asked to wait for it. */
-int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
-	      uint32_t count)
+static int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list,
+		     uint32_t count)
 {
 	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 	struct pd *pd = base ? pd_domain((struct pd *)base) : NULL;
@@ -63,4 +63,9 @@ int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint32_t fl
 			error = EFAULT;
 	}
 	return error ? fail(error) : 0;
+}
+
+void table_add_odp(struct verbs_context *v)
+{
+	v->advise_mr = advise_mr;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection domains. */
-#include "device/front.h"
-#include "object/pd.h"
-#include "fault/inject.h"
-#include "check/lifetime.h"
-#include "check/objects.h"
+/* Protection domains and their imports. */
+#include "verbs/pd.h"
 
 #include <stdlib.h>
 
+#include "check/lifetime.h"
+#include "check/objects.h"
+#include "device/adapter.h"
+#include "device/front.h"
+#include "fault/inject.h"
+#include "object/hca.h"
+#include "object/pd.h"
 #include "verbs/context.h"
-#include "verbs/fork.h"
+#include "verbs/domain.h"
 
 static _Atomic uint32_t pd_count;
 struct lock pds_lock;
@@ -26,12 +29,13 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	if (!context)
 		return fail_null(EINVAL);
 	c = context_of(context);
-	/* relaxed: only the number counts */
-	if (atomic_fetch_add_explicit(&pd_count, 1, memory_order_relaxed) >= HCA_MAX_PD)
-		goto err;
+	if (!adapter_take(&pd_count, HCA_MAX_PD))
+		return fail_null(ENOMEM);
 	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		goto err;
+	if (!pd) {
+		adapter_give(&pd_count);
+		return NULL;
+	}
 	pd->base.context = context;
 	pd->made_in = context;
 	pd->base.handle = pd->handle = atomic_fetch_add_explicit(&handles, 1, memory_order_relaxed);
@@ -42,10 +46,6 @@ PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	atomic_fetch_add_explicit(&c->objects, 1, memory_order_relaxed);
 	check_made(CHECK_PD, pd, 0, context);
 	return &pd->base;
-
-err:
-	atomic_fetch_sub_explicit(&pd_count, 1, memory_order_relaxed);
-	return fail_null(ENOMEM);
 }
 
 PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
@@ -73,7 +73,7 @@ PUBLIC int ibv_dealloc_pd(struct ibv_pd *base)
 	}
 	check_gone(CHECK_PD, base);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
-	atomic_fetch_sub_explicit(&pd_count, 1, memory_order_relaxed);
+	adapter_give(&pd_count);
 	free(pd);
 	return 0;
 }
@@ -86,7 +86,8 @@ void pds_each(void (*use)(struct pd *pd, void *arg), void *arg)
 	lock_drop(&pds_lock);
 }
 
-struct pd *pd_get(struct ibv_context *context, uint32_t handle)
+/* The PD with this handle in contexts that may import it, with its use count raised; or NULL. */
+static struct pd *pd_get(struct ibv_context *context, uint32_t handle)
 {
 	struct pd *found = NULL;
 
@@ -101,4 +102,34 @@ struct pd *pd_get(struct ibv_context *context, uint32_t handle)
 		atomic_fetch_add_explicit(&found->users, 1, memory_order_relaxed);
 	lock_drop(&pds_lock);
 	return found;
+}
+
+PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	struct pd *of = context ? pd_get(context, handle) : NULL, *pd;
+
+	if (!of)
+		return fail_null(context ? ENOENT : EINVAL);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd) {
+		atomic_fetch_sub_explicit(&of->users, 1, memory_order_release);
+		return NULL;
+	}
+	pd->base.context = context;
+	pd->made_in = context;
+	pd->base.handle = pd->handle = handle;
+	pd->hca = of->hca;
+	pd->domain = of;
+	return &pd->base;
+}
+
+/* Objects that were created with the imported PD may remain. */
+PUBLIC void ibv_unimport_pd(struct ibv_pd *base)
+{
+	struct pd *pd = (struct pd *)base;
+
+	if (!pd || !pd->domain || pd->is_parent)
+		return;
+	atomic_fetch_sub_explicit(&pd->domain->users, 1, memory_order_release);
+	free(pd);
 }

@@ -11,6 +11,7 @@
 #include "device/monitor.h"
 #include "fault/inject.h"
 #include "verbs/context.h"
+#include "verbs/table.h"
 
 #undef ibv_query_port
 
@@ -28,7 +29,7 @@ struct port_attr {
 static_assert(sizeof(struct port_attr) == 56, "sizeof(struct ibv_port_attr) of rdma-core 49");
 #define PORT_ATTR_COMPAT 48
 
-int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
 	struct port_attr a = {0};
 
@@ -159,4 +160,9 @@ PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 
 	if (port != PORT || pkey != 0xffff)
 		return fail_minus(EINVAL);
 	return 0;
+}
+
+void table_add_port(struct verbs_context *v)
+{
+	v->query_port = query_port;
 }

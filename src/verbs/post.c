@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting work requests. */
+#include "verbs/post.h"
+
 #include <errno.h>
 
 #include "base/cause.h"
+#include "device/adapter.h"
 #include "engine/engine.h"
 #include "fault/inject.h"
 #include "fault/rule_words.h"
 #include "port/post.h"
-#include "device/adapter.h"
 #include "verbs/context.h"
+#include "verbs/table.h"
 
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -16,7 +19,7 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 }
 
 /* One by one: what stands before a request that the adapter lacks is posted. */
-int post_send_lacking(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static int post_send_lacking(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr one, *refused;
 	int error = 0;
@@ -61,4 +64,10 @@ int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	error = engine_post_recv(qp, wr, bad);
 	lock_drop(&qp->lock);
 	return error;
+}
+
+void table_add_post(struct verbs_context *v)
+{
+	v->context.ops.post_send = adapter()->lacks ? post_send_lacking : post_send;
+	v->context.ops.post_recv = post_recv;
 }

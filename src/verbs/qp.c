@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs: checks of attributes, creation, state changes and destruction by the application. */
-#include "object/qp.h"
+#include "verbs/qp.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -14,8 +14,15 @@
 #include "check/lifetime.h"
 #include "check/objects.h"
 #include "check/qp.h"
-#include "fault/inject.h"
+#include "device/adapter.h"
+#include "device/device.h"
+#include "device/front.h"
+#include "device/listen.h"
+#include "device/path.h"
 #include "engine/engine.h"
+#include "fault/inject.h"
+#include "object/qp.h"
+#include "object/show.h"
 #include "port/faults.h"
 #include "port/group.h"
 #include "port/local.h"
@@ -24,19 +31,14 @@
 #include "port/raw.h"
 #include "port/receive.h"
 #include "progress/poll.h"
-#include "object/show.h"
-#include "device/adapter.h"
-#include "device/device.h"
-#include "device/front.h"
-#include "device/listen.h"
-#include "device/path.h"
-#include "verbs/context.h"
+#include "verbs/async.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
-#include "verbs/cq.h"
+#include "verbs/cq_front.h"
 #include "verbs/remote_qp.h"
-#include "verbs/wq.h"
 #include "verbs/shared_qp.h"
+#include "verbs/table.h"
+#include "verbs/wq.h"
 
 #define ANSWERS (10 * MSEC) /* about the time that another process may occupy the processor */
 #define IN_VAIN (1000 * MSEC)
@@ -244,7 +246,7 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return qp;
 }
 
-struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -781,4 +783,9 @@ PUBLIC int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	*ece = (struct ibv_ece){0};
 	msan_wrote(ece, sizeof(*ece));
 	return 0;
+}
+
+void table_add_qp(struct verbs_context *v)
+{
+	v->create_qp_ex = create_qp_ex;
 }

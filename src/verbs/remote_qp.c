@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC target QPs that are opened by other processes: see remote_qp.h. */
-#include "device/front.h"
 #include "verbs/remote_qp.h"
 
 #include <stdlib.h>
@@ -9,10 +8,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/high_fd.h"
 #include "base/clock.h"
+#include "base/high_fd.h"
 #include "base/log.h"
 #include "base/same_user.h"
+#include "device/front.h"
 #include "engine/engine.h"
 #include "host/callers.h"
 #include "host/name.h"
@@ -20,8 +20,8 @@
 #include "loop/helper.h"
 #include "port/ports.h"
 #include "port/post.h"
+#include "verbs/async.h"
 #include "verbs/context.h"
-#include "verbs/fork.h"
 #include "verbs/shared_qp.h"
 
 #define REMOTE_VERSION 3u /* version of the messages below; part of the socket name */
@@ -54,7 +54,7 @@ struct remote {
 	bool is_lost;		  /* remote QP: its owner has closed its device, or is dead */
 };
 
-struct lock remote_lock; /* guards all below. Taken before qp->lock. Not held while waiting for another process */
+struct lock remote_lock; /* guards all below. Not held while waiting for another process */
 static struct list connections = {&connections, &connections};
 static struct list orphans = {&orphans, &orphans}; /* openers whose QP is to be destroyed */
 static struct hca *adapter;			   /* the adapter of this process */

@@ -14,6 +14,11 @@
 
 struct context;
 
+extern struct lock remote_lock; /* taken before a context's lock and qp->lock */
+
+/* In a child of fork(): closes all connections. */
+void remote_forget(void) REQUIRES(remote_lock);
+
 /* ---- calls in the owner ---- */
 
 /* remote_offer(): other processes may open this new target QP, if its domain can be shared; on failure the QP works

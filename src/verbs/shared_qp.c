@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Openers of XRC target QPs: see shared_qp.h. */
-#include "device/front.h"
 #include "verbs/shared_qp.h"
 
 #include <stdlib.h>
 
+#include "device/front.h"
 #include "verbs/context.h"
 #include "verbs/remote_qp.h"
+#include "verbs/table.h"
 
 /* The handle of one opener of a QP. */
 struct view {
@@ -114,7 +115,7 @@ static struct qp *open_target(struct ibv_context *context, const struct ibv_qp_o
 	return opened ?: fail_null(ENOMEM);
 }
 
-struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct xrcd *xrcd = (struct xrcd *)attr->xrcd;
@@ -125,4 +126,9 @@ struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *att
 		return fail_null(EINVAL);
 	opened = open_target(context, attr);
 	return opened ? &opened->base : NULL;
+}
+
+void table_add_shared_qp(struct verbs_context *v)
+{
+	v->open_qp = open_qp;
 }

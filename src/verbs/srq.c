@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues. */
-#include "object/srq.h"
 #include "base/cause.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
-#include "fault/inject.h"
-#include "port/ports.h"
-
 #include "device/adapter.h"
 #include "device/front.h"
 #include "device/listen.h"
+#include "fault/inject.h"
+#include "object/srq.h"
+#include "port/ports.h"
+#include "verbs/async.h"
 #include "verbs/context.h"
-#include "verbs/context.h"
+#include "verbs/table.h"
 
 /* `xrcd` and `cq`: XRC only, else NULL. */
 static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
@@ -73,7 +73,7 @@ static struct ibv_srq *create_xrc(struct context *c, struct ibv_srq_init_attr_ex
 	return srq;
 }
 
-struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
+static struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a)
 {
 	const uint32_t xrc = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 	enum ibv_srq_type type = a->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? a->srq_type : IBV_SRQT_BASIC;
@@ -95,7 +95,7 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 }
 
 /* Returns a number for any SRQ; peers can use only those of XRC SRQs. */
-int get_srq_num(struct ibv_srq *srq, uint32_t *number)
+static int get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
 	if (!srq || !number)
 		return fail(EINVAL);
@@ -157,7 +157,14 @@ PUBLIC int ibv_destroy_srq(struct ibv_srq *base)
 	return 0;
 }
 
-int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	return srq_post((struct srq *)srq, wr, bad);
+}
+
+void table_add_srq(struct verbs_context *v)
+{
+	v->create_srq_ex = create_srq_ex;
+	v->get_srq_num = get_srq_num;
+	v->context.ops.post_srq_recv = post_srq_recv;
 }

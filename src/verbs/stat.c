@@ -2,18 +2,18 @@
 /* What `uroce stat` is told of devices and of the objects that verbs make (base/stat.h). Each object is copied under
  * its own lock, or hazard pointer, one after the other: nothing is stopped, so the numbers of two objects are of two
  * moments. */
-#include "device/attributes.h"
-#include "device/device.h"
-#include "base/stat.h"
-
 #include <string.h>
 
-#include "port/count.h"
-#include "port/local_peer.h"
+#include "base/stat.h"
+#include "device/attributes.h"
+#include "device/device.h"
 #include "object/mr.h"
 #include "object/srq.h"
+#include "port/count.h"
+#include "port/local_peer.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
+#include "verbs/pd.h"
 
 static_assert((int)STAT_RESENT == (int)HCA_COUNTERS, "the counters of enum hca_counter come first");
 static_assert((int)STAT_RNR_NAKS == (int)HCA_RNR_NAKS && (int)STAT_RNR_RETRIES_SPENT == (int)HCA_RNR_RETRIES_SPENT,

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receive-side scaling of raw packet QPs: work queues, tables of work queues, and QPs that choose a queue by hash. A
  * work queue contains a raw packet QP that only receives. */
+#include "verbs/wq.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
+#include "device/adapter.h"
+#include "device/front.h"
 #include "engine/engine.h"
 #include "object/rss.h"
 #include "port/ports.h"
-#include "device/adapter.h"
-#include "device/front.h"
 #include "verbs/context.h"
-#include "verbs/context.h"
-#include "verbs/cq.h"
-#include "verbs/wq.h"
+#include "verbs/cq_front.h"
+#include "verbs/post.h"
+#include "verbs/table.h"
 
 struct wq {
 	struct ibv_wq base; /* the application's handle; must be first */
@@ -23,7 +25,7 @@ struct wq {
 	_Atomic uint32_t users; /* number of tables that use it */
 };
 
-struct table {
+struct wq_table {
 	struct ibv_rwq_ind_table base; /* the application's handle; must be first */
 	_Atomic uint32_t users;	       /* number of QPs that use it */
 	uint32_t count;
@@ -32,20 +34,6 @@ struct table {
 };
 
 static _Atomic uint32_t wq_count, table_count;
-
-/* relaxed: only the number counts */
-static bool wq_reserve(_Atomic uint32_t *count, uint32_t limit)
-{
-	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < limit)
-		return true;
-	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
-	return false;
-}
-
-static void wq_unreserve(_Atomic uint32_t *count)
-{
-	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
-}
 
 static int wq_post(struct ibv_wq *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
@@ -64,13 +52,13 @@ static int check_wq(struct ibv_context *context, const struct ibv_wq_init_attr *
 	return 0;
 }
 
-struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
+static struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
 	int error = check_wq(context, attr);
 	struct ibv_qp_cap cap = {0};
 	struct wq *wq;
 
-	if (!error && !wq_reserve(&wq_count, HCA_MAX_WQ))
+	if (!error && !adapter_take(&wq_count, HCA_MAX_WQ))
 		error = ENOMEM;
 	if (error)
 		return fail_null(error);
@@ -82,7 +70,7 @@ struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *a
 		wq->qp = qp_create(context_of(context)->hca, (struct pd *)attr->pd, NULL, (struct cq *)attr->cq, NULL,
 				   IBV_QPT_RAW_PACKET, &cap, false);
 	if (!wq || !wq->qp) {
-		wq_unreserve(&wq_count);
+		adapter_give(&wq_count);
 		free(wq);
 		return fail_null(ENOMEM);
 	}
@@ -124,7 +112,7 @@ static int change_state(struct qp *qp, enum ibv_wq_state from, enum ibv_wq_state
 	return -engine_modify(qp, &a, IBV_QP_STATE, 0);
 }
 
-int modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
+static int modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
 {
 	struct qp *qp = ((struct wq *)base)->qp;
 	enum ibv_wq_state from;
@@ -145,7 +133,7 @@ int modify_wq(struct ibv_wq *base, struct ibv_wq_attr *attr)
 	return error ? fail(error) : 0;
 }
 
-int destroy_wq(struct ibv_wq *base)
+static int destroy_wq(struct ibv_wq *base)
 {
 	struct wq *wq = (struct wq *)base;
 
@@ -155,7 +143,7 @@ int destroy_wq(struct ibv_wq *base)
 	}
 	check_gone(CHECK_WQ, wq);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
-	wq_unreserve(&wq_count);
+	adapter_give(&wq_count);
 	qp_destroy(wq->qp);
 	pthread_cond_destroy(&base->cond);
 	pthread_mutex_destroy(&base->mutex);
@@ -171,10 +159,11 @@ static bool all_ours(struct ibv_context *context, struct ibv_wq *const *wq, uint
 	return true;
 }
 
-struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *attr)
+static struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context,
+						      struct ibv_rwq_ind_table_init_attr *attr)
 {
 	static _Atomic int handles;
-	struct table *t = NULL;
+	struct wq_table *t = NULL;
 	uint32_t count;
 
 	if (!attr || attr->comp_mask || attr->log_ind_tbl_size >= 32)
@@ -182,11 +171,11 @@ struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context, stru
 	count = 1u << attr->log_ind_tbl_size;
 	if (count > RSS_TABLE || !attr->ind_tbl || !all_ours(context, attr->ind_tbl, count))
 		return fail_null(EINVAL);
-	if (!wq_reserve(&table_count, HCA_MAX_WQ_TABLES))
+	if (!adapter_take(&table_count, HCA_MAX_WQ_TABLES))
 		return fail_null(ENOMEM);
 	t = calloc(1, sizeof(*t) + count * (sizeof(t->queue[0]) + sizeof(t->wq[0])));
 	if (!t) {
-		wq_unreserve(&table_count);
+		adapter_give(&table_count);
 		return NULL;
 	}
 	t->wq = (struct wq **)(t->queue + count);
@@ -203,9 +192,9 @@ struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context, stru
 	return &t->base;
 }
 
-int destroy_rwq_ind_table(struct ibv_rwq_ind_table *base)
+static int destroy_rwq_ind_table(struct ibv_rwq_ind_table *base)
 {
-	struct table *t = (struct table *)base;
+	struct wq_table *t = (struct wq_table *)base;
 
 	if (atomic_load_explicit(&t->users, memory_order_acquire)) {
 		check_busy(CHECK_WQ_TABLE, t);
@@ -215,14 +204,14 @@ int destroy_rwq_ind_table(struct ibv_rwq_ind_table *base)
 	for (uint32_t i = 0; i < t->count; i++)
 		atomic_fetch_sub_explicit(&t->wq[i]->users, 1, memory_order_release);
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
-	wq_unreserve(&table_count);
+	adapter_give(&table_count);
 	free(t);
 	return 0;
 }
 
 struct hash_qp {
 	struct rss rss; /* must be first */
-	struct table *table;
+	struct wq_table *table;
 };
 
 /* As the man page says: IPv4 and IPv6 fields must not be combined, nor TCP and UDP fields. */
@@ -252,7 +241,7 @@ int rss_create(const struct ibv_qp_init_attr_ex *a, const struct rss **rss)
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return ENOMEM;
-	h->table = (struct table *)a->rwq_ind_tbl;
+	h->table = (struct wq_table *)a->rwq_ind_tbl;
 	memcpy(h->rss.key, conf->rx_hash_key, RSS_KEY);
 	h->rss.fields = conf->rx_hash_fields_mask;
 	h->rss.mask = h->table->count - 1;
@@ -270,4 +259,13 @@ void rss_destroy(const struct rss *rss)
 		return;
 	atomic_fetch_sub_explicit(&h->table->users, 1, memory_order_release);
 	free(h);
+}
+
+void table_add_wq(struct verbs_context *v)
+{
+	v->create_wq = create_wq;
+	v->modify_wq = modify_wq;
+	v->destroy_wq = destroy_wq;
+	v->create_rwq_ind_table = create_rwq_ind_table;
+	v->destroy_rwq_ind_table = destroy_rwq_ind_table;
 }

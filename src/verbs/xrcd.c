@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC domains. */
-#include "device/front.h"
-#include "object/xrcd.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "check/lifetime.h"
 #include "check/objects.h"
+#include "device/front.h"
 #include "fault/inject.h"
+#include "object/hca.h"
+#include "object/xrcd.h"
 #include "port/domain.h"
 #include "verbs/context.h"
+#include "verbs/table.h"
 
 /* The XRC domain that a file stands for. 0 or errno. */
 static int xrcd_name_of(struct hca *hca, int fd, struct xrcd_name *name)
@@ -27,7 +28,7 @@ static int xrcd_name_of(struct hca *hca, int fd, struct xrcd_name *name)
 	return 0;
 }
 
-struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	const uint32_t needed = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct context *c = context_of(context);
@@ -57,7 +58,7 @@ struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_att
 	return &xrcd->base;
 }
 
-int close_xrcd(struct ibv_xrcd *base)
+static int close_xrcd(struct ibv_xrcd *base)
 {
 	struct xrcd *xrcd = (struct xrcd *)base;
 
@@ -73,4 +74,10 @@ int close_xrcd(struct ibv_xrcd *base)
 	atomic_fetch_sub_explicit(&context_of(base->context)->objects, 1, memory_order_release);
 	free(xrcd);
 	return 0;
+}
+
+void table_add_xrcd(struct verbs_context *v)
+{
+	v->open_xrcd = open_xrcd;
+	v->close_xrcd = close_xrcd;
 }

@@ -22,7 +22,9 @@
 #include "base/fork.h"
 #include "loop/netns.h"
 #include "verbs/fixture.h"
-#include "verbs/fork.h"
+#include "verbs/dm.h"
+#include "verbs/pd.h"
+#include "verbs/remote_qp.h"
 
 static void reap(pid_t child)
 {

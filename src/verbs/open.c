@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing of devices, and the table of verbs that a context gets. */
-#include "base/capture.h"
-#include "base/config.h"
-#include "base/trace.h"
-#include "check/lifetime.h"
-#include "check/objects.h"
-#include "check/operations.h"
-#include "check/start.h"
-#include "verbs/context.h"
-
+/* Devices: opening, closing and import. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/capture.h"
+#include "base/config.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "base/refused.h"
-#include "fault/inject.h"
-#include "progress/life.h"
+#include "base/trace.h"
+#include "check/lifetime.h"
+#include "check/objects.h"
+#include "check/start.h"
 #include "device/adapter.h"
 #include "device/device.h"
 #include "device/faults.h"
 #include "device/front.h"
 #include "device/listen.h"
 #include "device/monitor.h"
+#include "fault/inject.h"
+#include "progress/life.h"
+#include "verbs/async.h"
+#include "verbs/channel.h"
 #include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/qp.h"
 #include "verbs/remote_qp.h"
+#include "verbs/table.h"
 
 static const struct hca_ops hca_ops = {
 	.cq_event = channel_cq_event,
@@ -35,50 +40,40 @@ static const struct hca_ops hca_ops = {
 	.cq_delayed = cq_delayed,
 };
 
-static void fill_ops(struct verbs_context *v)
+#define LABEL_MAGIC 0x6f7263652d637478ull
+
+struct label {
+	uint64_t magic, group;
+	struct device *device;
+	pid_t pid;
+	uint32_t zero; /* explicit padding, since the whole struct is written */
+};
+
+/* Gives the context its cmd_fd, a small file that identifies it: ibv_import_device(3) takes a duplicate of it. In
+ * another process no context matches it, since the objects are in this process's memory. 0 or -errno. */
+static int context_label(struct context *c)
 {
-	*v = unsupported_ops;
-	v->sz = sizeof(*v);
-	v->query_port = query_port;
-	v->advise_mr = advise_mr;
-	v->alloc_null_mr = alloc_null_mr;
-	v->ibv_create_flow = create_flow;
-	v->ibv_destroy_flow = destroy_flow;
-	v->create_counters = create_counters;
-	v->destroy_counters = destroy_counters;
-	v->attach_counters_point_flow = attach_counters;
-	v->read_counters = read_counters;
-	v->create_wq = create_wq;
-	v->modify_wq = modify_wq;
-	v->destroy_wq = destroy_wq;
-	v->create_rwq_ind_table = create_rwq_ind_table;
-	v->destroy_rwq_ind_table = destroy_rwq_ind_table;
-	v->alloc_dm = alloc_dm;
-	v->free_dm = free_dm;
-	v->reg_dm_mr = reg_dm_mr;
-	v->alloc_td = alloc_td;
-	v->dealloc_td = dealloc_td;
-	v->alloc_parent_domain = alloc_parent_domain;
-	v->query_device_ex = query_device_ex;
-	v->query_rt_values = query_rt_values;
-	v->create_cq_ex = create_cq_ex;
-	v->modify_cq = modify_cq;
-	v->create_qp_ex = create_qp_ex;
-	v->open_qp = open_qp;
-	v->create_srq_ex = create_srq_ex;
-	v->get_srq_num = get_srq_num;
-	v->open_xrcd = open_xrcd;
-	v->close_xrcd = close_xrcd;
-	v->context.ops.poll_cq = poll_cq;
-	v->context.ops.req_notify_cq = req_notify_cq;
-	v->context.ops.post_send = adapter()->lacks ? post_send_lacking : post_send;
-	v->context.ops.post_recv = post_recv;
-	v->context.ops.post_srq_recv = post_srq_recv;
-	v->context.ops.alloc_mw = alloc_mw;
-	v->context.ops.bind_mw = bind_mw;
-	v->context.ops.dealloc_mw = dealloc_mw;
-	check_operations(&v->context.ops);
-	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	static _Atomic uint64_t groups;
+	struct label label = {
+		.magic = LABEL_MAGIC,
+		.group = atomic_fetch_add_explicit(&groups, 1, memory_order_relaxed) + 1,
+		.device = c->device,
+		.pid = getpid(),
+	};
+	int fd = memfd_new("uroce context", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	err = memfd_fill(fd, &label, sizeof(label));
+	/* where no file may be that long the context has no label: ibv_import_device() cannot find it */
+	if ((err && err != -EFBIG) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		close(fd);
+		return -ENOSPC;
+	}
+	c->group = label.group;
+	c->verbs.context.cmd_fd = fd;
+	return 0;
 }
 
 /* Logs why a device was not opened, because few programs do. Keeps errno. */
@@ -150,7 +145,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!c)
 		return NULL;
 	c->device = c->listen.device = device_of(device);
-	fill_ops(&c->verbs);
+	table_fill(&c->verbs);
 	list_init(&c->events);
 	c->verbs.context.device = device;
 	c->verbs.context.num_comp_vectors = processors > 0 ? (int)processors : 1;
@@ -209,4 +204,23 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 	pthread_mutex_destroy(&context->mutex);
 	free(c);
 	return 0;
+}
+
+PUBLIC struct ibv_context *ibv_import_device(int fd)
+{
+	struct ibv_context *context;
+	struct label label;
+
+	errno = 0;
+	if (pread(fd, &label, sizeof(label), 0) != sizeof(label) || label.magic != LABEL_MAGIC)
+		return fail_null(errno == EBADF ? EBADF : EINVAL);
+	if (label.pid != getpid())
+		return fail_null(EOPNOTSUPP);
+	context = ibv_open_device(&label.device->base);
+	if (!context)
+		return NULL;
+	close(context->cmd_fd);
+	context->cmd_fd = fd; /* owned by the context from now on: the man page requires the caller to duplicate it */
+	context_of(context)->group = label.group;
+	return context;
 }

@@ -13,39 +13,35 @@
 
 #include "base/high_fd.h"
 #include "base/list.h"
-#include "base/lock.h"
 #include "base/thread.h"
-#include "preload/preload.h"
+#include "preload/kind.h"
+#include "preload/tuned.h"
 
-#pragma weak uroce_rsocket_attach
-#define OPS uroce_rsocket_attach
-
+/* Numbers of rsockets. */
 enum {
-	PIECE = 64 << 10,
 	FIRST = RSOCKET_NUMBERS,
 	LAST = (1 << 20) - 1,
-	PATIENCE = 1000, /* ms without progress, after which a program that ends gives up what it has written */
 };
 
 static struct lock lock; /* guards all below; held around a fork */
 static struct list bridges GUARDED_BY(lock) = {&bridges, &bridges};
 static int next_number GUARDED_BY(lock) = FIRST;
-/* Held while a bridge closes its rsocket, and from the end of the process on: what is closed is waited for then, and
- * what is open, and not what is neither. Not held around a fork: to close one needs locks that are. */
+/* Held while a bridge closes its rsocket, and once the process ends: then rsockets are waited for that are open or
+ * closed, and none is between. Not held around a fork: closing takes locks that are. */
 static struct lock end_lock;
 
 struct bridge {
 	struct list link;
 	int number; /* of the rsocket */
-	int fd;	    /* our end of the pair */
+	int fd;	    /* this end of the pair */
 	_Atomic uint32_t threads;
-	_Atomic uint32_t carried; /* pieces that have left us */
-	_Atomic bool carries;	  /* one is on its way. Relaxed, both: for bridge_end() */
+	_Atomic uint32_t carried; /* pieces sent. Relaxed: for bridge_end() */
+	_Atomic bool carries;	  /* a piece is being sent. The same */
 };
 
 static void bridge_leave(struct bridge *b)
 {
-	/* acquire and release: the last one ends what both used */
+	/* acquire and release: the last thread frees what both used */
 	if (atomic_fetch_sub_explicit(&b->threads, 1, memory_order_acq_rel) != 1)
 		return;
 	lock_take(&lock);
@@ -75,7 +71,7 @@ static bool bridge_put(struct bridge *b, const char *at, ssize_t left, bool by_r
 static void *carry_in(void *arg)
 {
 	struct bridge *b = arg;
-	char bytes[PIECE];
+	char bytes[CARRY_BYTES];
 	ssize_t n;
 
 	inside = 1;
@@ -86,14 +82,14 @@ static void *carry_in(void *arg)
 	return NULL;
 }
 
-static void *bridge_carry_out(void *arg)
+static void *carry_out(void *arg)
 {
 	struct bridge *b = arg;
-	char bytes[PIECE];
+	char bytes[CARRY_BYTES];
 	ssize_t n;
 
 	inside = 1;
-	/* MSG_PEEK first: what bridge_end() does not find in the socket is being carried */
+	/* MSG_PEEK first, so that bridge_end() finds bytes in the socket or `carries` set */
 	while ((n = NEXT(recv)(b->fd, bytes, 1, MSG_PEEK)) > 0) {
 		atomic_store_explicit(&b->carries, true, memory_order_relaxed);
 		n = NEXT(recv)(b->fd, bytes, sizeof(bytes), 0);
@@ -108,13 +104,13 @@ static void *bridge_carry_out(void *arg)
 	return NULL;
 }
 
-/* What the program has written is on its way, or nobody takes it. */
+/* Waits until the bytes that the program wrote are sent, or none is for BRIDGE_PATIENCE. */
 static void bridge_finish(struct bridge *b)
 {
 	uint32_t carried = 0;
 	int waiting = 0;
 
-	for (int ms = 0; ms < PATIENCE; ms++) {
+	for (int ms = 0; ms < BRIDGE_PATIENCE; ms++) {
 		uint32_t now = atomic_load_explicit(&b->carried, memory_order_relaxed);
 
 		if (now != carried)
@@ -127,7 +123,7 @@ static void bridge_finish(struct bridge *b)
 	}
 }
 
-/* The C library writes what is left in FILEs after this. */
+/* Flushes FILEs first, which the C library would do after this. */
 static void bridge_end(void) ACQUIRE(end_lock)
 {
 	lock_take(&lock);
@@ -139,14 +135,14 @@ static void bridge_end(void) ACQUIRE(end_lock)
 	lock_take(&end_lock);
 }
 
-/* Earlier than all destructors: connections end by one. */
+/* Handlers of atexit() run before destructors, of which one ends connections. */
 static void watch_the_end(void)
 {
 	atexit(bridge_end);
 }
 
-/* The pump's end is bound to a name that says what the connection's addresses are: so the process with the other end
- * can tell, a program that has been executed too. */
+/* The bridge's end is bound to a name with the connection's addresses, for the process that has the other end, also if
+ * it executes another program. */
 struct name {
 	sa_family_t family;
 	char prefix[14];
@@ -165,7 +161,7 @@ static void set_name(const struct bridge *b)
 
 	memcpy(name.prefix, prefix, sizeof(prefix));
 	if (!rgetsockname(b->number, &name.self.any, &self) && !rgetpeername(b->number, &name.peer.any, &peer))
-		NEXT(bind)(b->fd, (struct sockaddr *)&name, sizeof(name)); /* if it fails it has no name */
+		NEXT(bind)(b->fd, (struct sockaddr *)&name, sizeof(name)); /* without a name if it fails */
 }
 
 static bool bridge_get_name(int fd, struct name *name)
@@ -195,7 +191,7 @@ bool bridge_name(int fd, bool peer, struct sockaddr *to, socklen_t *room)
 	return true;
 }
 
-static int preload_bridge_build(int number)
+static int build(int number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct bridge *b = calloc(1, sizeof(*b));
@@ -216,7 +212,7 @@ static int preload_bridge_build(int number)
 	err = thread_start(carry_in, b);
 	if (err)
 		goto err_list;
-	if (thread_start(bridge_carry_out, b)) { /* as if the descriptor was closed already */
+	if (thread_start(carry_out, b)) { /* as if the program had closed the descriptor */
 		NEXT(shutdown)(b->fd, SHUT_RD);
 		bridge_leave(b);
 	}
@@ -243,7 +239,7 @@ void bridge_become(int fd, int by)
 	set_kind(fd, PLAIN);
 }
 
-/* The connection's descriptors in this process: bytes go to the thread that reads first, as by TCP. */
+/* All descriptors of the connection in this process become the bridge's. */
 static void move_all(int number, int by) REQUIRES(move_lock)
 {
 	for (int fd = 0; fd < (int)ARRAY_SIZE(kinds); fd++) {
@@ -260,7 +256,7 @@ int bridge_build(int number)
 
 	lock_take(&move_lock);
 	OPS.give(number, true);
-	by = preload_bridge_build(number);
+	by = build(number);
 	if (by < 0)
 		OPS.give(number, false);
 	else if (OPS.give(number, true) > 1)
@@ -273,7 +269,7 @@ bool bridge_moved(int fd)
 {
 	if (likely(errno != ESTALE && errno != EBADF))
 		return false;
-	lock_take(&move_lock); /* until it is */
+	lock_take(&move_lock); /* waits for move_all() */
 	lock_drop(&move_lock);
 	return errno == ESTALE || (kind_of(fd) == PLAIN && NEXT(fcntl)(fd, F_GETFD) >= 0);
 }
@@ -306,18 +302,6 @@ void bridge(int fd)
 	inside--;
 }
 
-void bridge_if_rdma(int fd)
-{
-	if (is_rdma(fd) && kind_of(fd) == RDMA)
-		bridge(fd);
-}
-
-PUBLIC FILE *fdopen(int fd, const char *mode)
-{
-	bridge_if_rdma(fd);
-	return NEXT(fdopen)(fd, mode);
-}
-
 /* ---- forks ---- */
 
 void bridges_before_fork(void) ACQUIRE(lock)
@@ -330,7 +314,7 @@ void bridges_after_fork(void) RELEASE(lock)
 	lock_drop(&lock);
 }
 
-/* The threads are the parent's. Of the pairs the child has the program's ends, if any. */
+/* The threads are the parent's. The child keeps the program's ends of the pairs. */
 void bridges_in_child(void) RELEASE(lock)
 {
 	struct list *l;

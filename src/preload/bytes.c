@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bytes. */
-#include "preload/preload.h"
-
+/* Reading and writing. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -17,18 +15,18 @@
 
 #include "base/clock.h"
 #include "preload/bridge.h"
+#include "preload/descriptor.h"
+#include "preload/kind.h"
+#include "preload/tuned.h"
 
-#pragma weak uroce_rsocket_attach
-#define OPS uroce_rsocket_attach
-
-/* A call on an rsocket, and the one to make if its descriptor is not one any more. */
+/* A call on an rsocket; `again` if the descriptor is no rsocket any more. */
 #define MOVING(fd, call, again)                            \
 	({                                                 \
 		ssize_t n_ = call;                         \
 		n_ < 0 && bridge_moved(fd) ? (again) : n_; \
 	})
 
-/* What programs call that were built with _FORTIFY_SOURCE. */
+/* Called by programs built with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from,
@@ -36,7 +34,7 @@ ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags,
 int __dprintf_chk(int fd, int flag, const char *format, ...);
 int __vdprintf_chk(int fd, int flag, const char *format, va_list args);
 
-/* Writing to a connection that is over raises a signal, as a rule. */
+/* Raises the signal of a write to a connection that is over. */
 static ssize_t sent(ssize_t n, int flags)
 {
 	if (n < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
@@ -83,7 +81,7 @@ PUBLIC ssize_t recvfrom(int fd, void *buf, size_t length, int flags, struct sock
 	if (!is_rdma(fd))
 		return NEXT(recvfrom)(fd, buf, length, flags, from, size);
 	if (size)
-		*size = 0; /* as TCP has it */
+		*size = 0; /* as TCP */
 	return MOVING(fd, INSIDE(rrecv(fd, buf, length, flags)), recvfrom(fd, buf, length, flags, from, size));
 }
 
@@ -99,11 +97,11 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	if (!is_rdma(fd))
 		return NEXT(recvmsg)(fd, m, flags);
-	m->msg_namelen = 0; /* as TCP has it */
+	m->msg_namelen = 0; /* as TCP */
 	return MOVING(fd, INSIDE(rrecvmsg(fd, m, flags)), recvmsg(fd, m, flags));
 }
 
-/* `until`: for one message at least, as the kernel has it. */
+/* As the kernel, waits for the first message without a time-out. */
 static int receive_some(int fd, struct mmsghdr *m, unsigned count, int flags, const struct timespec *timeout)
 {
 	uint64_t until = timeout ? clock_now() + (uint64_t)timeout->tv_sec * SEC + (uint64_t)timeout->tv_nsec : NEVER;
@@ -146,7 +144,7 @@ PUBLIC ssize_t send(int fd, const void *buf, size_t length, int flags)
 		       : NEXT(send)(fd, buf, length, flags);
 }
 
-/* One that is connected by sending is TCP's. */
+/* A socket that MSG_FASTOPEN connects is PLAIN. */
 static bool goes_by_rdma(int fd, int flags)
 {
 	if (flags & MSG_FASTOPEN && (kind_of(fd) == FRESH || kind_of(fd) == ALTERED))
@@ -161,7 +159,7 @@ PUBLIC ssize_t sendto(int fd, const void *buf, size_t length, int flags, const s
 		       : NEXT(sendto)(fd, buf, length, flags, to, size);
 }
 
-/* Another process is to have them: it gets ends of bridges. */
+/* Descriptors that are passed to another process become bridges. */
 static void bridge_passed(const struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
@@ -205,7 +203,7 @@ PUBLIC int sendmmsg(int fd, struct mmsghdr *m, unsigned count, int flags)
 	return (int)n;
 }
 
-/* ---- what the C library writes itself ---- */
+/* ---- the C library's own writes ---- */
 
 static int write_all(int fd, const char *bytes, size_t length)
 {
@@ -253,14 +251,18 @@ PUBLIC int __vdprintf_chk(int fd, int flag, const char *format, va_list args)
 DPRINTF(dprintf, (int fd, const char *format, ...), vdprintf(fd, format, args))
 DPRINTF(__dprintf_chk, (int fd, int flag, const char *format, ...), __vdprintf_chk(fd, flag, format, args))
 
+PUBLIC FILE *fdopen(int fd, const char *mode)
+{
+	bridge_if_rdma(fd);
+	return NEXT(fdopen)(fd, mode);
+}
+
 /* ---- files ---- */
 
-#define PIECE (64 << 10)
-
-static ssize_t bytes_send_piece(int out, int in, off_t at, size_t length)
+static ssize_t send_piece(int out, int in, off_t at, size_t length)
 {
-	char bytes[PIECE];
-	ssize_t n = pread(in, bytes, length < PIECE ? length : PIECE, at);
+	char bytes[CARRY_BYTES];
+	ssize_t n = pread(in, bytes, length < CARRY_BYTES ? length : CARRY_BYTES, at);
 
 	return n <= 0 ? n : rsend(out, bytes, (size_t)n, 0);
 }
@@ -272,7 +274,7 @@ static ssize_t send_file(int out, int in, off_t *at, size_t length)
 	ssize_t n = 0;
 
 	while (done < length) {
-		n = bytes_send_piece(out, in, from + (off_t)done, length - done);
+		n = send_piece(out, in, from + (off_t)done, length - done);
 		if (n <= 0)
 			break;
 		done += (size_t)n;
@@ -295,10 +297,10 @@ SENDFILE(sendfile64)
 
 /* ---- pipes: splice() ---- */
 
-/* What the socket takes of what is in the pipe: looked at by a copy of it, as nothing can be put back. */
+/* Bytes of the pipe that the socket takes: read from a copy first, as none can be put back. */
 static ssize_t pipe_to_socket(int from, int to, size_t length, unsigned flags)
 {
-	char bytes[PIECE];
+	char bytes[CARRY_BYTES];
 	int copy[2];
 	ssize_t n, done;
 
@@ -315,20 +317,20 @@ static ssize_t pipe_to_socket(int from, int to, size_t length, unsigned flags)
 	return done;
 }
 
-static bool bytes_has_room(int pipe)
+static bool has_room(int pipe)
 {
 	struct pollfd p = {.fd = pipe, .events = POLLOUT};
 
 	return NEXT(poll)(&p, 1, 0) > 0;
 }
 
-/* No more than is known to fit, or than waits for room if it is to. */
+/* At most PIPE_BUF bytes; with SPLICE_F_NONBLOCK only if they fit. */
 static ssize_t socket_to_pipe(int from, int to, size_t length, unsigned flags)
 {
 	char bytes[PIPE_BUF];
 	ssize_t n;
 
-	if (flags & SPLICE_F_NONBLOCK && !bytes_has_room(to)) {
+	if (flags & SPLICE_F_NONBLOCK && !has_room(to)) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -340,12 +342,12 @@ static ssize_t socket_to_pipe(int from, int to, size_t length, unsigned flags)
 	return n;
 }
 
-/* More pieces, for as long as nobody would have to wait. */
+/* More pieces, while none has to wait. */
 static ssize_t socket_to_pipe_all(int from, int to, size_t length, unsigned flags)
 {
 	ssize_t n = socket_to_pipe(from, to, length, flags), done = n;
 
-	while (n > 0 && (size_t)done < length && OPS.pending(from) > 0 && bytes_has_room(to)) {
+	while (n > 0 && (size_t)done < length && OPS.pending(from) > 0 && has_room(to)) {
 		n = socket_to_pipe(from, to, length - (size_t)done, flags);
 		if (n > 0)
 			done += n;

@@ -13,13 +13,10 @@
 #include "base/thread.h"
 #include "base/lock.h"
 #include "preload/bridge.h"
-#include "preload/preload.h"
-
-#pragma weak uroce_rsocket_attach
-#define OPS uroce_rsocket_attach
+#include "preload/kind.h"
 
 struct inherited_fd {
-	int fd, number; /* number < 0: it has been claimed, or declined */
+	int fd, number; /* number < 0: claimed or declined */
 };
 
 struct family {
@@ -29,7 +26,7 @@ struct family {
 	struct inherited_fd inherited[];
 };
 
-/* What a child says. With a claim comes a socket, to which the bridge is sent. */
+/* A child's message. With a claim comes a socket, to which the bridge is sent. */
 struct request {
 	int fd;
 	bool claims;
@@ -37,9 +34,9 @@ struct request {
 
 static struct lock lock; /* guards all below; held around a fork */
 static struct list families GUARDED_BY(lock) = {&families, &families};
-static int steward_set GUARDED_BY(lock) = -1;	 /* an epoll set of the families. -1: there is no steward yet */
-static struct family *expected GUARDED_BY(lock); /* of the fork that is under way */
-static int theirs GUARDED_BY(lock) = -1;	 /* of that, the child's end */
+static int steward_set GUARDED_BY(lock) = -1;	 /* epoll instance of the families. -1: no steward yet */
+static struct family *expected GUARDED_BY(lock); /* family of the fork under way */
+static int theirs GUARDED_BY(lock) = -1;	 /* its end for the child */
 static int to_parent = -1;			 /* in a child. Constant once there are threads */
 
 /* ---- one descriptor through a socket ---- */
@@ -64,7 +61,7 @@ static bool send_with(int to, void *bytes, size_t length, int fd)
 	return NEXT(sendmsg)(to, &m, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* *fd is -1 if none comes. */
+/* *fd: -1 if none comes. */
 static bool receive_with(int from, void *bytes, size_t length, int *fd)
 {
 	union control control;
@@ -98,7 +95,7 @@ static int take_number(struct family *f, int fd)
 	return number;
 }
 
-static void inherit_serve(struct family *f, const struct request *r, int answer)
+static void serve(struct family *f, const struct request *r, int answer)
 {
 	int number = take_number(f, r->fd), by = -1;
 	char done = 0;
@@ -117,7 +114,7 @@ static void end_family(struct family *f)
 {
 	lock_take(&lock);
 	list_remove(&f->link);
-	/* a child that has just been forked has it too, for a moment, so that to close it would not take it out */
+	/* closing it does not remove it while a child just forked has it too */
 	NEXT(epoll_ctl)(steward_set, EPOLL_CTL_DEL, f->fd, NULL);
 	NEXT(close)(f->fd);
 	lock_drop(&lock);
@@ -129,7 +126,7 @@ static void end_family(struct family *f)
 
 static void *be_steward(void *arg)
 {
-	int set = (int)(intptr_t)arg; /* steward_set, which stays as long as there is a steward */
+	int set = (int)(intptr_t)arg; /* steward_set */
 	struct epoll_event e;
 
 	inside = 1;
@@ -142,7 +139,7 @@ static void *be_steward(void *arg)
 			continue;
 		f = e.data.ptr;
 		if (receive_with(f->fd, &r, sizeof(r), &answer))
-			inherit_serve(f, &r, answer);
+			serve(f, &r, answer);
 		else
 			end_family(f);
 		if (answer >= 0)
@@ -159,7 +156,7 @@ static uint32_t count_rdma(void)
 
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
 		if (kind_of((int)fd) == CONNECTING)
-			is_rdma((int)fd); /* it may be connected by now */
+			kind_settle((int)fd);
 		count += kind_of((int)fd) == RDMA;
 	}
 	return count;
@@ -254,7 +251,7 @@ bool inherit_in_child(void) RELEASE(lock)
 
 /* ---- in a child ---- */
 
-static int inherit_ask(int fd)
+static int ask(int fd)
 {
 	struct request r = {.fd = fd, .claims = true};
 	int pair[2], by = -1;
@@ -263,7 +260,7 @@ static int inherit_ask(int fd)
 	if (NEXT(socketpair)(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -1;
 	if (send_with(to_parent, &r, sizeof(r), pair[1])) {
-		NEXT(close)(pair[1]); /* so that the parent's end is felt */
+		NEXT(close)(pair[1]); /* so that receive_with() fails if the parent ends */
 		pair[1] = -1;
 		receive_with(pair[0], &done, sizeof(done), &by);
 	}
@@ -273,7 +270,7 @@ static int inherit_ask(int fd)
 	return by;
 }
 
-/* The connection's other descriptors: one bridge is for them all, as two would share what comes. */
+/* All descriptors of the connection get the same bridge, as two bridges would share its bytes. */
 static void take_along(int fd, ino_t socket)
 {
 	for (int other = 0; other < (int)ARRAY_SIZE(kinds); other++) {
@@ -292,7 +289,7 @@ void inherit_claim(int fd)
 	struct stat s;
 	bool known = !fstat(fd, &s);
 
-	by = inherit_ask(fd);
+	by = ask(fd);
 	if (by >= 0)
 		bridge_become(fd, by);
 	else

@@ -1,40 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* poll, select, epoll. */
-#include "preload/preload.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/list.h"
-#include "base/lock.h"
-
-#pragma weak uroce_rsocket_attach
-#define OPS uroce_rsocket_attach
+#include "preload/bridge.h"
+#include "preload/descriptor.h"
+#include "preload/early.h"
+#include "preload/kind.h"
+#include "preload/socket.h"
 
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
 int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room);
 
-/* The epoll instance itself is waited for. */
-static void nest(int fd)
-{
-	set_kind(fd, NESTED);
-	if (&OPS)
-		INSIDE((OPS.epoll_nest(fd), 0));
-}
-
-/* Whether the descriptor has to do with RDMA by now. */
+/* Whether an rsocket is polled beside the descriptor. */
 static bool concerns(int fd)
 {
 	enum kind kind = kind_of(fd);
 
 	if (kind == EPOLL || kind == NESTED)
-		nest(fd);
+		epoll_nest(fd);
 	wake_listener(fd);
 	return kind_of(fd) == LISTENING || is_rdma(fd);
 }
@@ -48,7 +39,7 @@ static bool any_concerns(const struct pollfd *fds, nfds_t count)
 	return any;
 }
 
-/* A wait that has failed is to begin anew, its time too. */
+/* A wait that failed begins again, with its whole time. */
 static bool poll_is_stale(void)
 {
 	return errno == ESTALE && bridge_moved(-1);
@@ -72,7 +63,7 @@ PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room
 	return poll(fds, count, timeout);
 }
 
-/* The mask is not changed at the very moment that the wait begins: a signal may come just before. */
+/* Not atomic with the wait: a signal may come just before it. */
 static int with_mask(const sigset_t *mask, sigset_t *old)
 {
 	return mask ? pthread_sigmask(SIG_SETMASK, mask, old) : 0;
@@ -122,7 +113,7 @@ static bool any_of(int n, const fd_set *in, const fd_set *out, const fd_set *exc
 	return any;
 }
 
-/* Linux tells how much is left of the time. */
+/* As Linux, sets *timeout to the time that is left. */
 static int select_until(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
 	uint64_t us = (uint64_t)timeout->tv_sec * 1000000 + (uint64_t)timeout->tv_usec, spent;
@@ -162,94 +153,6 @@ PUBLIC int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct 
 
 /* ---- epoll ---- */
 
-/* Of a socket of which nothing is known yet, in an ordinary instance. */
-struct early {
-	struct list link;
-	int epfd, fd;
-	struct epoll_event event;
-};
-
-static struct lock early_lock; /* guards what follows. Not held around a fork: a child begins anew */
-static struct list early GUARDED_BY(early_lock) = {&early, &early};
-
-static void drop_early(struct early *e) REQUIRES(early_lock)
-{
-	list_remove(&e->link);
-	free(e);
-}
-
-/* Behind a call that has succeeded. */
-static void note_early(int epfd, int op, int fd, const struct epoll_event *event)
-{
-	struct early *e = NULL;
-
-	lock_take(&early_lock);
-	list_each (l, &early) {
-		struct early *is = container_of(l, struct early, link);
-
-		if (is->epfd == epfd && is->fd == fd)
-			e = is;
-	}
-	if (op == EPOLL_CTL_DEL) {
-		if (e)
-			drop_early(e);
-	} else {
-		if (!e && (e = calloc(1, sizeof(*e))))
-			list_append(&early, &e->link);
-		if (e) {
-			e->epfd = epfd;
-			e->fd = fd;
-			e->event = *event;
-		}
-	}
-	lock_drop(&early_lock);
-}
-
-static int add_rsocket(int epfd, int fd, struct epoll_event *event)
-{
-	int err = INSIDE(OPS.epoll_ctl(epfd, EPOLL_CTL_ADD, fd, event));
-
-	if (!err && kind_of(epfd) == NESTED)
-		nest(epfd);
-	return err;
-}
-
-void epoll_move(int fd)
-{
-	int error = errno;
-
-	lock_take(&early_lock);
-	list_each_safe (l, &early) {
-		struct early *e = container_of(l, struct early, link);
-
-		if (e->fd != fd)
-			continue;
-		NEXT(epoll_ctl)(e->epfd, EPOLL_CTL_DEL, fd, NULL);
-		add_rsocket(e->epfd, fd, &e->event);
-		drop_early(e);
-	}
-	lock_drop(&early_lock);
-	errno = error;
-}
-
-void epoll_forget(int fd)
-{
-	lock_take(&early_lock);
-	list_each_safe (l, &early) {
-		struct early *e = container_of(l, struct early, link);
-
-		if (e->fd == fd || e->epfd == fd)
-			drop_early(e);
-	}
-	lock_drop(&early_lock);
-}
-
-void epoll_forget_all(void)
-{
-	early_lock = (struct lock){0};
-	list_init(&early);
-}
-
 static int made(int epfd)
 {
 	set_kind(epfd, inside || !&OPS ? PLAIN : EPOLL);
@@ -271,7 +174,7 @@ static int epoll_ctl_plain(int epfd, int op, int fd, struct epoll_event *event)
 	int result = NEXT(epoll_ctl)(epfd, op, fd, event);
 
 	if (!result && (kind_of(fd) == FRESH || kind_of(fd) == ALTERED))
-		note_early(epfd, op, fd, event);
+		early_note(epfd, op, fd, event);
 	return result;
 }
 
@@ -283,8 +186,8 @@ PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		return NEXT(epoll_ctl)(epfd, op, fd, event);
 	if (!concerns(fd))
 		return epoll_ctl_plain(epfd, op, fd, event);
-	err = op == EPOLL_CTL_ADD ? add_rsocket(epfd, fd, event) : INSIDE(OPS.epoll_ctl(epfd, op, fd, event));
-	if (err == -ENOENT) /* it was added when it was an ordinary socket */
+	err = op == EPOLL_CTL_ADD ? epoll_add(epfd, fd, event) : INSIDE(OPS.epoll_ctl(epfd, op, fd, event));
+	if (err == -ENOENT) /* added when it was an ordinary socket */
 		return op == EPOLL_CTL_DEL ? NEXT(epoll_ctl)(epfd, op, fd, event) : (errno = ENOENT, -1);
 	if (err)
 		errno = -err;
@@ -304,7 +207,7 @@ static int epoll_all(int epfd, struct epoll_event *events, int max, int timeout,
 	return n < 0 ? -1 : n;
 }
 
-/* `precise` is in place of the time in ms, or NULL. */
+/* `precise`: replaces the time in ms, or NULL. */
 static int epoll_plain(int epfd, struct epoll_event *events, int max, int timeout, const struct timespec *precise,
 		       const sigset_t *mask)
 {
@@ -322,7 +225,7 @@ static int epoll_any(int epfd, struct epoll_event *events, int max, int timeout,
 			left = OPS.epoll_strip(events, n);
 		if (left || !n)
 			return left;
-		/* there are rsockets in it by now; the time begins anew */
+		/* the instance has rsockets now; the time begins again */
 	}
 	return inside || !&OPS ? epoll_plain(epfd, events, max, timeout, precise, mask)
 			       : epoll_all(epfd, events, max, timeout, mask);

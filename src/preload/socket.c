@@ -1,43 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sockets: made, bound, connected, accepted, closed. */
-#include "preload/bridge.h"
-#include "preload/inherit.h"
-#include "preload/preload.h"
+#include "preload/socket.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fork.h"
+#include "preload/bridge.h"
+#include "preload/descriptor.h"
+#include "preload/early.h"
+#include "preload/inherit.h"
+#include "preload/kind.h"
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC 4
-#endif
-/* Of a C library from 2.34 on. */
-int close_range(unsigned first, unsigned last, int flags);
-void closefrom(int first);
-
-/* Of liburoce.so.1. Without it, nothing is ours. */
-#pragma weak uroce_rsocket_attach
-
-#define OPS uroce_rsocket_attach
-
-_Atomic uint8_t kinds[1 << 16];
-_Thread_local int inside;
-/* Held while a listener begins to listen, so that threads that wait for it at once all find that it does. Not held
- * around a fork: what is called meanwhile takes locks that are. */
+/* Held while a PENDING listener begins to listen, so that all threads that wait for connections find it LISTENING. Not
+ * held around a fork: calls under it take locks that are. */
 static struct lock listen_lock;
-struct lock move_lock;
 
-/* ---- state ---- */
+/* ---- forks ---- */
 
 static void socket_before_fork(void) ACQUIRE(move_lock)
 {
@@ -53,14 +37,14 @@ static void socket_after_fork(void) RELEASE(move_lock)
 	lock_drop(&move_lock);
 }
 
-/* The child has none of its parent's connections, unless it asks for them; it may listen where the parent does not. */
+/* The child has its parent's connections as INHERITED ones only; it may listen where the parent does not. */
 static void socket_in_child(void) RELEASE(move_lock)
 {
 	bool inherits;
 
 	lock_drop(&move_lock);
 	listen_lock = (struct lock){0};
-	epoll_forget_all();
+	early_forget_all();
 	bridges_in_child();
 	inherits = inherit_in_child();
 	for (size_t fd = 0; fd < ARRAY_SIZE(kinds); fd++) {
@@ -68,7 +52,7 @@ static void socket_in_child(void) RELEASE(move_lock)
 
 		if (kind == LISTENING)
 			set_kind((int)fd, PENDING);
-		else if (kind == FRESH) /* the parent may set their options */
+		else if (kind == FRESH) /* the parent may set options */
 			set_kind((int)fd, ALTERED);
 		else if (kind == RDMA && inherits)
 			set_kind((int)fd, INHERITED);
@@ -85,7 +69,7 @@ __attribute__((constructor)) static void socket_watch_forks(void)
 		OPS.watch_forks(&handlers);
 }
 
-/* What a child does to its descriptors must not be done to its parent's, in memory that both have. */
+/* As fork(): the child of vfork() would change the kinds of its parent's descriptors. */
 PUBLIC pid_t vfork(void)
 {
 	return fork();
@@ -94,57 +78,6 @@ PUBLIC pid_t vfork(void)
 static bool socket_is_nonblocking(int fd)
 {
 	return NEXT(fcntl)(fd, F_GETFL) & O_NONBLOCK;
-}
-
-bool is_rdma(int fd)
-{
-	enum kind kind = kind_of(fd);
-
-	if (kind == RDMA)
-		return true;
-	if (kind == INHERITED)
-		inherit_claim(fd);
-	if (kind != CONNECTING)
-		return false;
-	if (!OPS.is_plain(fd)) {
-		if (OPS.is_settled(fd))
-			set_kind(fd, RDMA);
-		return true;
-	}
-	INSIDE((OPS.detach(fd), 0));
-	set_kind(fd, PLAIN);
-	return false;
-}
-
-/* It is not, or no more, what a bridge is to take. What it was. */
-static enum kind take_back(int fd)
-{
-	enum kind kind;
-
-	lock_take(&move_lock);
-	kind = kind_of(fd);
-	set_kind(fd, PLAIN);
-	lock_drop(&move_lock);
-	return kind;
-}
-
-void let_go(int fd)
-{
-	enum kind kind = kind_of(fd);
-
-	if (kind == RDMA)
-		kind = take_back(fd);
-	if (kind == PLAIN)
-		return;
-	if (kind == INHERITED)
-		inherit_decline(fd);
-	if (kind <= PENDING)
-		epoll_forget(fd);
-	set_kind(fd, PLAIN);
-	if (kind >= LISTENING)
-		INSIDE((OPS.detach(fd), 0));
-	if (kind == EPOLL || kind == NESTED)
-		INSIDE((OPS.epoll_close(fd), 0));
 }
 
 /* ---- making ---- */
@@ -159,7 +92,7 @@ PUBLIC int socket(int domain, int type, int protocol)
 {
 	int fd = NEXT(socket)(domain, type, protocol);
 
-	let_go(fd); /* what it was has been closed behind our back */
+	let_go(fd); /* in case it was closed by a call that is not interposed */
 	if (fd >= 0 && !inside && &OPS && is_tcp(domain, type, protocol))
 		set_kind(fd, FRESH);
 	else
@@ -167,7 +100,6 @@ PUBLIC int socket(int domain, int type, int protocol)
 	return fd;
 }
 
-/* What the kernel calls it. */
 union name {
 	struct sockaddr any;
 	struct sockaddr_in ipv4;
@@ -185,7 +117,7 @@ static bool is_new(enum kind kind)
 	return kind == FRESH || kind == ALTERED;
 }
 
-/* What the socket has been told before there was an rsocket. */
+/* Options that were set before there was an rsocket. */
 static void copy_options(int fd)
 {
 	static const int option[][2] = {{SOL_SOCKET, SO_KEEPALIVE},  {SOL_SOCKET, SO_LINGER},
@@ -213,7 +145,7 @@ static int socket_attach(int fd, int domain, bool beneath, bool altered, bool no
 	return err;
 }
 
-/* Librdmacm takes it for any address. */
+/* 127.0.0.0/8, but 127.0.0.1: librdmacm takes it for any address. */
 static bool is_other_loopback(const union name *name)
 {
 	in_addr_t address = ntohl(name->ipv4.sin_addr.s_addr);
@@ -228,11 +160,11 @@ static int bind_too(int fd, const union name *name, socklen_t length)
 
 	if (is_other_loopback(name))
 		return -EADDRNOTAVAIL;
-	rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* the kernel has said whose it is */
+	rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* the kernel has bound it, so it is free */
 	return rbind(fd, &name->any, length) ? -errno : 0;
 }
 
-/* The kernel does not know that it is connected. */
+/* For calls that the kernel would allow, as it does not know that the socket is connected. */
 static int socket_refuse(void)
 {
 	errno = EINVAL;
@@ -277,13 +209,13 @@ static int listen_too(int fd)
 	return err;
 }
 
-/* It is known by now what the socket is. */
-static void epoll_either(int fd)
+/* The kind is known now. */
+static void early_either(int fd)
 {
 	if (kind_of(fd) == PLAIN)
-		epoll_forget(fd);
+		early_forget(fd);
 	else
-		epoll_move(fd);
+		early_move(fd);
 }
 
 void wake_listener(int fd)
@@ -293,10 +225,10 @@ void wake_listener(int fd)
 	if (kind_of(fd) != PENDING)
 		return;
 	lock_take(&listen_lock);
-	/* if that fails, by TCP alone */
+	/* if listen_too() fails, connections come by TCP only */
 	if (kind_of(fd) == PENDING)
 		set_kind(fd, INSIDE(listen_too(fd)) ? PLAIN : LISTENING);
-	epoll_either(fd);
+	early_either(fd);
 	lock_drop(&listen_lock);
 	errno = error;
 }
@@ -305,7 +237,7 @@ static int accept_plain(int listener, struct sockaddr *address, socklen_t *lengt
 {
 	int fd = NEXT(accept4)(listener, address, length, flags);
 
-	let_go(fd); /* see socket() */
+	let_go(fd); /* as in socket() */
 	return fd;
 }
 
@@ -338,7 +270,7 @@ static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length
 	return fd;
 }
 
-/* ms; -1: without end. */
+/* ms; -1: no time-out. */
 static int receive_time(int fd)
 {
 	struct timeval t = {0};
@@ -348,7 +280,7 @@ static int receive_time(int fd)
 	return t.tv_sec || t.tv_usec ? (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000) : -1;
 }
 
-/* By RDMA or by TCP, whichever has come. */
+/* The next connection by RDMA or by TCP. */
 static int accept_either(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
 	bool waits = !socket_is_nonblocking(listener);
@@ -428,12 +360,12 @@ PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 		return NEXT(connect)(fd, address, length);
 	nonblocking = socket_is_nonblocking(fd);
 	err = INSIDE(try_rdma(fd, address, length, kind == ALTERED, nonblocking));
-	if (err == -EINPROGRESS && !nonblocking) { /* it takes too long */
+	if (err == -EINPROGRESS && !nonblocking) { /* timed out */
 		INSIDE((OPS.detach(fd), 0));
 		err = -ETIMEDOUT;
 	}
 	set_kind(fd, !err ? RDMA : err == -EINPROGRESS ? CONNECTING : PLAIN);
-	epoll_either(fd);
+	early_either(fd);
 	if (err == -EINPROGRESS) {
 		errno = EINPROGRESS;
 		return -1;
@@ -441,119 +373,12 @@ PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 	return err ? NEXT(connect)(fd, address, length) : 0;
 }
 
-/* ---- the end ---- */
-
-PUBLIC int close(int fd)
-{
-	let_go(fd);
-	return NEXT(close)(fd);
-}
-
-static void let_go_from(unsigned first, unsigned last)
-{
-	for (unsigned fd = first; fd <= last && fd < ARRAY_SIZE(kinds); fd++)
-		let_go((int)fd);
-}
-
-PUBLIC int close_range(unsigned first, unsigned last, int flags)
-{
-	if (!NEXT(close_range)) {
-		errno = ENOSYS;
-		return -1;
-	}
-	if (!(flags & CLOSE_RANGE_CLOEXEC))
-		let_go_from(first, last);
-	return NEXT(close_range)(first, last, flags);
-}
-
-PUBLIC void closefrom(int first)
-{
-	let_go_from((unsigned)max_of(first, 0), UINT_MAX);
-	if (NEXT(closefrom))
-		NEXT(closefrom)(first);
-}
-
-/* Libuv closes like this, so that no other thread cancels it. */
-PUBLIC long syscall(long number, ...)
-{
-	va_list args;
-	long a[6];
-
-	va_start(args, number);
-	for (size_t i = 0; i < ARRAY_SIZE(a); i++)
-		a[i] = va_arg(args, long);
-	va_end(args);
-	if (number == SYS_close)
-		return close((int)a[0]);
-	if (number == SYS_dup3)
-		return dup3((int)a[0], (int)a[1], (int)a[2]);
-#ifdef SYS_close_range
-	if (number == SYS_close_range)
-		return close_range((unsigned)a[0], (unsigned)a[1], (int)a[2]);
-#endif
-	return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
 PUBLIC int shutdown(int fd, int how)
 {
 	return is_rdma(fd) ? INSIDE(rshutdown(fd, how)) : NEXT(shutdown)(fd, how);
 }
 
-/* ---- other descriptors for the same ---- */
-
-static int socket_same(int from, int to)
-{
-	enum kind kind = kind_of(from);
-
-	if (to < 0 || from == to)
-		return to;
-	if (kind == RDMA &&
-	    to <= STDERR_FILENO) { /* the C library reads and writes there, or a program that is executed */
-		bridge(from);
-		kind = kind_of(from);
-		if (kind == PLAIN)
-			NEXT(dup2)(from, to);
-	}
-	if (kind == FRESH)
-		set_kind(from, kind = ALTERED); /* by either */
-	if (kind == EPOLL || kind == NESTED)
-		kind = PLAIN;
-	if (kind >= LISTENING)
-		INSIDE((OPS.detach(to), OPS.share(from, to)));
-	set_kind(to, kind);
-	return to;
-}
-
-PUBLIC int dup(int fd)
-{
-	is_rdma(fd);
-	return socket_same(fd, NEXT(dup)(fd));
-}
-
-PUBLIC int dup2(int fd, int to)
-{
-	is_rdma(fd);
-	if (fd != to)
-		let_go(to);
-	return socket_same(fd, NEXT(dup2)(fd, to));
-}
-
-PUBLIC int dup3(int fd, int to, int flags)
-{
-	is_rdma(fd);
-	if (fd != to)
-		let_go(to);
-	return socket_same(fd, NEXT(dup3)(fd, to, flags));
-}
-
-/* For a program that is executed, in a child that we hear nothing of. */
-PUBLIC int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
-{
-	bridge_if_rdma(fd);
-	return NEXT(posix_spawn_file_actions_adddup2)(actions, fd, to);
-}
-
-/* ---- names and options: what both know, both are told ---- */
+/* ---- names and options: set on the socket and on the rsocket ---- */
 
 PUBLIC int getsockname(int fd, struct sockaddr *to, socklen_t *room)
 {
@@ -573,7 +398,7 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 {
 	int result, error;
 
-	if (level == SOL_SOCKET && name == SO_ZEROCOPY && kind_of(fd) != PLAIN) { /* nobody would tell when */
+	if (level == SOL_SOCKET && name == SO_ZEROCOPY && kind_of(fd) != PLAIN) { /* no notification would come */
 		errno = EOPNOTSUPP;
 		return -1;
 	}
@@ -584,7 +409,7 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	else if (kind_of(fd) == FRESH)
 		set_kind(fd, ALTERED);
 	else if (result && error == EOPNOTSUPP && level != SOL_SOCKET && bridge_is(fd))
-		result = 0; /* what it says of TCP, or of IP, is of no use there */
+		result = 0; /* options of TCP or IP have no effect there */
 	errno = error;
 	return result;
 }
@@ -595,37 +420,6 @@ PUBLIC int getsockopt(int fd, int level, int name, void *to, socklen_t *room)
 		return INSIDE(rgetsockopt(fd, level, name, to, room));
 	return NEXT(getsockopt)(fd, level, name, to, room);
 }
-
-/* ---- fcntl, ioctl ---- */
-
-static void socket_follow(int fd, int cmd, long arg, int result)
-{
-	int error = errno;
-
-	if (cmd == F_SETFL && kind_of(fd) >= LISTENING)
-		INSIDE(rfcntl(fd, F_SETFL, kind_of(fd) == LISTENING ? O_NONBLOCK : (int)arg));
-	if ((cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) && result >= 0)
-		socket_same(fd, result);
-	errno = error;
-}
-
-#define FCNTL(name)                                          \
-	PUBLIC int name(int fd, int cmd, ...)                \
-	{                                                    \
-		va_list ap;                                  \
-		long arg;                                    \
-		int result;                                  \
-                                                             \
-		va_start(ap, cmd);                           \
-		arg = va_arg(ap, long);                      \
-		va_end(ap);                                  \
-		result = NEXT(name)(fd, cmd, arg);           \
-		if (result >= 0 && kind_of(fd) != PLAIN)     \
-			socket_follow(fd, cmd, arg, result); \
-		return result;                               \
-	}
-FCNTL(fcntl)
-FCNTL(fcntl64)
 
 PUBLIC int ioctl(int fd, unsigned long request, ...)
 {

@@ -26,7 +26,7 @@
 
 #include "loop/netns.h"
 #include "preload/bridge.h"
-#include "preload/preload.h"
+#include "preload/kind.h"
 
 #ifndef SO_ZEROCOPY
 #define SO_ZEROCOPY 60

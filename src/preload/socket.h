@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sockets: made, bound, listening, connected; their names and options. */
+#ifndef UROCE_PRELOAD_SOCKET_H
+#define UROCE_PRELOAD_SOCKET_H
+
+/* The rsocket of a PENDING listener listens too. */
+void wake_listener(int fd);
+
+#endif

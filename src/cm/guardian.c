@@ -90,7 +90,8 @@ static struct guardian {
 	volatile uint32_t settled; /* a futex: the guardian has given up all that is this process's */
 	volatile uint32_t used;	   /* words beyond have never been used */
 	struct words words[CONNECTION_LIMIT];
-} * guardian GUARDED_BY(cm.lock);
+} * table;					      /* NULL: none was needed yet */
+static struct guardian *guardian GUARDED_BY(cm.lock); /* the table; NULL: nobody would read it */
 static int life = -1; /* the end of the pipe that this process holds: the guardian reads it until it is closed */
 /* Of pid 1 of a PID namespace, after which the kernel ends all others of it. Inotify descriptors: to close one takes a
  * jiffy and more, as the kernel waits until nobody looks at its watch. An ending process closes what has the highest
@@ -354,25 +355,32 @@ static bool is_there(void)
 	return life >= 0 && poll(&p, 1, 0) == 0; /* POLLERR: nobody reads the pipe any more */
 }
 
-NO_LOCK_ANALYSIS void guardian_start(void)
+static int make_guardian(struct guardian *g)
 {
-	struct guardian *g = guardian; /* only this function changes it, and guardian_forget() */
 	int err;
 
-	if (is_there() || !config_bool(CONFIG_GUARDIAN) || RUNNING_ON_VALGRIND) /* which knows no such process */
-		return;
-	let_go();
-	g = g ?: make_table();
-	if (!g)
-		return;
-	lock_take(&cm.lock);
-	guardian = g;
-	lock_drop(&cm.lock);
 	memset(g->fd, 0xff, sizeof(g->fd));
 	err = open_descriptors(g) ?: clone_it(g);
 	for (int i = 0; i < DESCRIPTORS; i++)
 		if (g->fd[i] >= 0)
 			close(g->fd[i]);
+	return err;
+}
+
+void guardian_start(void)
+{
+	int err;
+
+	if (is_there() || !config_bool(CONFIG_GUARDIAN) || RUNNING_ON_VALGRIND) /* which knows no such process */
+		return;
+	lock_take(&cm.lock);
+	guardian = NULL;
+	lock_drop(&cm.lock);
+	let_go();
+	table = table ?: make_table();
+	if (!table)
+		return;
+	err = make_guardian(table);
 	if (err) {
 		log_info("no guardian can be made, so peers elsewhere are not told if this process is killed: %s",
 			 strerror(-err));
@@ -380,6 +388,7 @@ NO_LOCK_ANALYSIS void guardian_start(void)
 		return;
 	}
 	lock_take(&cm.lock);
+	guardian = table;
 	machine_last_words(&cm);
 	lock_drop(&cm.lock);
 }
@@ -430,7 +439,7 @@ void guardian_keep(const struct connection *c, const uint8_t mad[CM_MAD_BYTES])
 	struct guardian *g = guardian;
 	struct words *w;
 
-	if (!g || life < 0)
+	if (!g)
 		return;
 	w = &g->words[c->index];
 	if (!mad && c->index >= g->used)
@@ -452,9 +461,9 @@ void guardian_keep(const struct connection *c, const uint8_t mad[CM_MAD_BYTES])
 void guardian_forget(void)
 {
 	let_go();
-	if (guardian)
-		munmap(guardian, sizeof(*guardian));
-	guardian = NULL;
+	if (table)
+		munmap(table, sizeof(*table));
+	table = guardian = NULL;
 }
 
 #else

@@ -235,17 +235,22 @@ void name_say_foreign(const struct sockaddr_un *name, socklen_t size, uid_t uid)
 {
 	static _Atomic bool said; /* relaxed: one message is enough */
 	int length = (int)(size - offsetof(struct sockaddr_un, sun_path) - 1);
+	const char *alike = uid != geteuid()
+				    ? ""
+				    : ". This user namespace does not map that user, nor you, so nobody can tell "
+				      "the two apart: if both are you, let it map you (unshare -c), or "
+				      "connections fail";
 	struct folder f;
 
 	if (atomic_exchange_explicit(&said, true, memory_order_relaxed))
 		return;
 	if (find_folder(&f, true))
 		log_warn("user %u has bound the abstract AF_UNIX name @%.*s, by which processes of user %u find each "
-			 "other (ss -xap shows its program): uroce uses names in %s in its place",
-			 uid, length, name->sun_path + 1, geteuid(), f.path);
+			 "other (ss -xap shows its program): uroce uses names in %s in its place%s",
+			 uid, length, name->sun_path + 1, geteuid(), f.path, alike);
 	else
 		log_warn("user %u has bound the abstract AF_UNIX name @%.*s, by which processes of user %u find each "
 			 "other (ss -xap shows its program): uroce goes on by slower ways, unless XDG_RUNTIME_DIR "
-			 "names a folder in which only you can write",
-			 uid, length, name->sun_path + 1, geteuid());
+			 "names a folder in which only you can write%s",
+			 uid, length, name->sun_path + 1, geteuid(), alike);
 }

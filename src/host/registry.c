@@ -23,7 +23,10 @@
 
 #define REGISTRY_NAME "uroce-registry-7" /* the number is the layout's version */
 
+/* For an answer, to begin with and where the registry was not had: on a busy machine helpers come late. Others wait for
+ * the lock meanwhile. */
 #define ANSWER_MS 200
+#define LATE_MS	  1000
 
 /* NULL: errno. */
 static struct registry *map_registry(int memory)
@@ -77,16 +80,18 @@ static int take_registry(struct steering *s, int memory)
 	return 0;
 }
 
-/* From the helper thread of a process: works between containers that do not see each other's processes. */
-static int memory_by_asking(int fd)
+/* From the helper thread of a process: works between containers that do not see each other's processes. -ECONNRESET:
+ * the process is ending, so its name will be free. */
+static int memory_by_asking(int fd, int ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int memory = -1;
 	char byte;
 
-	if (poll(&p, 1, ANSWER_MS) == 1)
-		rights_receive(fd, &byte, sizeof(byte), MSG_DONTWAIT, &memory, 1);
-	return memory;
+	if (poll(&p, 1, ms) != 1)
+		return -EACCES;
+	rights_receive(fd, &byte, sizeof(byte), MSG_DONTWAIT, &memory, 1);
+	return memory < 0 ? -ECONNRESET : memory;
 }
 
 static socklen_t service_address(struct sockaddr_un *address, uint16_t slot)
@@ -126,7 +131,7 @@ bool registry_is_offered(uint16_t slot)
 }
 
 /* 0: *s has the registry; -ENOENT, -EPERM: as registry_connect(); else the registry could not be had. */
-static int registry_from(struct steering *s, uint16_t slot)
+static int registry_from(struct steering *s, uint16_t slot, int ms)
 {
 	struct ucred who;
 	int fd = registry_connect(slot, &who), memory;
@@ -135,11 +140,9 @@ static int registry_from(struct steering *s, uint16_t slot)
 		return fd;
 	memory = memfd_of_process(who.pid, REGISTRY_NAME);
 	if (memory < 0)
-		memory = memory_by_asking(fd);
+		memory = memory_by_asking(fd, ms);
 	close(fd);
-	if (memory < 0)
-		return -EACCES;
-	return take_registry(s, high_fd(memory));
+	return memory < 0 ? memory : take_registry(s, high_fd(memory));
 }
 
 /* From any process of this user and network namespace that has it: for when another user has the name at which the
@@ -172,31 +175,39 @@ static void offer_registry(struct steering *s)
 	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
-/* Under the lock: each process that has the registry offers it, so if none does there is none. */
-int find_registry(struct steering *s)
+/* 0; -ENOENT: no process of this user has the registry; or why it was not had. */
+static int ask_all(struct steering *s, int ms)
 {
-	int probe = slots_probe(), why = -EACCES;
-	bool seen = false, foreign = false, folder = name_has_folder();
-	struct patience patience;
+	bool foreign = false, folder = name_has_folder();
+	int probe = slots_probe(), why = -ENOENT;
 
 	for (unsigned below = 1; below < SLOTS && !registry_of(s); below++) {
 		uint16_t slot = 1 + (s->slot->number - 1 + SLOTS - below) % SLOTS;
-		int err = slots_have(probe, slot, folder) ? registry_from(s, slot) : -ENOENT;
+		int err = slots_have(probe, slot, folder) ? registry_from(s, slot, ms) : -ENOENT;
 
 		foreign |= err == -EPERM;
-		if (err != -EPERM && err != -ENOENT) {
-			seen = true;
+		if (err != -EPERM && err != -ENOENT)
 			why = err;
-		}
 	}
 	if (probe >= 0)
 		close(probe);
 	if (!registry_of(s) && foreign)
 		registry_from_any(s);
-	if (!registry_of(s) && !seen)
-		why = make_registry(s);
-	if (!registry_of(s))
-		return why ?: -EACCES;
+	return registry_of(s) ? 0 : why;
+}
+
+/* Under the lock: each process that has the registry offers it, so if none does there is none. */
+int find_registry(struct steering *s)
+{
+	int err = ask_all(s, ANSWER_MS);
+	struct patience patience;
+
+	if (err && err != -ENOENT)
+		err = ask_all(s, LATE_MS);
+	if (err == -ENOENT)
+		err = make_registry(s);
+	if (err)
+		return err;
 	patience = patience_of(LOCK_PATIENCE);
 	lock_memory(s->memory, &patience);
 	offer_registry(s);

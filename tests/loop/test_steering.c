@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -363,6 +364,25 @@ static void live_alone(int tell, int stop)
 	live(tell, stop);
 }
 
+/* As a process looks while the kernel ends it: its registry is gone, what it listens with goes while it is asked. */
+static void live_ending(int tell, int stop)
+{
+	struct pollfd p = {.fd = stop, .events = POLLIN};
+	struct sockaddr_un a;
+	struct slot slot;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), caller;
+
+	if (slot_claim(&slot) ||
+	    bind(fd, (struct sockaddr *)&a, slot_abstract(&a, "%u/registry/%u", geteuid(), slot.number)) ||
+	    listen(fd, 1) || write(tell, &slot.number, sizeof(slot.number)) != sizeof(slot.number))
+		_exit(1);
+	caller = accept(fd, NULL, NULL);
+	close(fd);
+	close(caller);
+	poll(&p, 1, -1);
+	_exit(0);
+}
+
 static struct process start_as(void (*life)(int tell, int stop))
 {
 	struct process p;
@@ -533,6 +553,17 @@ static void containers_share_an_address(void **state)
 		leave(&p[i]);
 }
 
+static void a_process_that_ends_while_it_is_asked_disturbs_nobody(void **state)
+{
+	struct process p[3] = {start_as(live_ending)};
+
+	p[1] = start();
+	p[2] = start();
+	straight(p + 1, 2);
+	for (int i = 0; i < 3; i++)
+		leave(&p[i]);
+}
+
 /* Nobody steers, so the kernel gives all that one sender sends to one of the two. */
 static void who_leaves_hands_over_without_a_registry(void **state)
 {
@@ -594,6 +625,7 @@ int main(void)
 		cmocka_unit_test(a_killed_process_is_found_out),
 		cmocka_unit_test(a_stopped_process_does_not_keep_others_out),
 		cmocka_unit_test(containers_share_an_address),
+		cmocka_unit_test(a_process_that_ends_while_it_is_asked_disturbs_nobody),
 		cmocka_unit_test(who_leaves_hands_over_without_a_registry),
 		cmocka_unit_test(another_user_who_takes_the_names_disturbs_nobody),
 	};

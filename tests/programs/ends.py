@@ -53,17 +53,6 @@ def restarts(place, build):
             p.end()
 
 
-def kills_a_container(place, build):
-    """pid 1 of a PID namespace is killed, as by `docker kill`: the kernel ends the guardian right after it."""
-    for _ in range(3):
-        s, c = start(place, build, ("stays", "others"), place.address, [], [],
-                     ["unshare", "--pid", "--fork", "--kill-child"])
-        c.until_output("^ends")
-        c.signal(signal.SIGKILL)
-        expect(s, "^told")
-        c.end()
-
-
 def namespace_of(pid):
     try:
         return os.readlink("/proc/%s/ns/net" % pid)
@@ -113,6 +102,28 @@ def check_guardian(pid, program):
             (int(status_of(pid, "PPid")) == program, "a parent")):
         if kept:
             raise Failure("the guardian has kept " + what)
+
+
+def kills_a_container(place, build):
+    """pid 1 of a PID namespace is killed, as by `docker kill`: the kernel ends the guardian right after it, on a busy
+    machine before it has acted (docs/connections.md). So of some peers one is told."""
+    for _ in range(8):
+        s, c = start(place, build, ("stays", "others"), place.address, [], [],
+                     ["unshare", "--pid", "--fork", "--kill-child"])
+        c.until_output("^ends")
+        mine = guardians(getattr(place.client, "namespace", place.client))
+        c.signal(signal.SIGKILL)
+        c.end()
+        await_end(mine, build)  # what it has sent is there
+        try:
+            s.until("it was told", lambda: "told" in s.output, 5)
+        except Failure:
+            s.signal(signal.SIGKILL)
+            s.wait()
+            continue
+        s.end()
+        return
+    raise Failure("no peer was told")
 
 
 def guardian_is_alone(place, build):

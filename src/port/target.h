@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC target QPs whose messages name SRQs of other processes of the domain: docs/xrc.md. Packets go by the QP's
  * number to the process that made it, the owner. A message acts on the process whose SRQ it names. So the QP's
- * responder moves there: to a delegate, a QP of that process that looks like the owner's to the peer.
+ * responder moves there: to a delegate, a QP of that process that looks like the owner's to the peer: a whole one, as
+ * it has all that a responder has.
  *
  * The owner passes packets on; with each goes all that a new delegate must know. The delegate answers the peer
  * itself, and reports its progress to the owner. The responder moves between messages, when all has been answered:

@@ -142,7 +142,7 @@ PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t lengt
 /* As the region is now. */
 static void mr_shown(struct shadow *s, int flags, void *at, size_t length, int access)
 {
-	s->as.mr.base = *(const struct ibv_mr *)s->real;
+	s->as.mr.base = *(struct ibv_mr *)s->real;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		s->as.mr.memory = at;
 		s->as.mr.iova = (uintptr_t)at;

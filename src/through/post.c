@@ -17,7 +17,7 @@ static _Thread_local post_send_function *post_instead; /* in place of the adapte
 
 static int to_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct ibv_qp *real = (struct ibv_qp *)shadow_from(qp)->real;
+	struct ibv_qp *real = shadow_from(qp)->real;
 	post_send_function *post = post_instead ?: through_ops(real->context)->post_send;
 
 	post_instead = NULL;
@@ -26,14 +26,14 @@ static int to_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
 
 static int to_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct ibv_qp *real = (struct ibv_qp *)shadow_from(qp)->real;
+	struct ibv_qp *real = shadow_from(qp)->real;
 
 	return through_ops(real->context)->post_recv(real, wr, bad);
 }
 
 static int to_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct ibv_srq *real = (struct ibv_srq *)shadow_from(srq)->real;
+	struct ibv_srq *real = shadow_from(srq)->real;
 
 	return through_ops(real->context)->post_srq_recv(real, wr, bad);
 }
@@ -50,12 +50,14 @@ static bool is_among(struct list *requests, uint64_t wr_id) REQUIRES(objects_loc
 bool failed_send(uint32_t qpn, uint64_t wr_id)
 {
 	struct queues *q;
+	struct shadow *s;
 	bool is_send;
 
 	lock_take(&objects_lock);
 	q = queues_of_number(qpn);
-	if (q && q->qp)
-		shadow_from(q->qp)->as.qp.state = IBV_QPS_ERR;
+	s = q && q->qp ? shadow_of(CHECK_QP, shadow_from(q->qp)->real) : NULL;
+	if (s)
+		s->as.qp.state = IBV_QPS_ERR;
 	is_send = q && is_among(&q->sends, wr_id);
 	lock_drop(&objects_lock);
 	return is_send;
@@ -63,7 +65,7 @@ bool failed_send(uint32_t qpn, uint64_t wr_id)
 
 static int to_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
-	struct ibv_cq *real = (struct ibv_cq *)shadow_from(cq)->real;
+	struct ibv_cq *real = shadow_from(cq)->real;
 	int count = through_ops(real->context)->poll_cq(real, entries, wc);
 
 	for (int i = 0; i < count; i++)
@@ -74,7 +76,7 @@ static int to_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 
 static int to_req_notify_cq(struct ibv_cq *cq, int solicited)
 {
-	struct ibv_cq *real = (struct ibv_cq *)shadow_from(cq)->real;
+	struct ibv_cq *real = shadow_from(cq)->real;
 
 	return through_ops(real->context)->req_notify_cq(real, solicited);
 }

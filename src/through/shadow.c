@@ -17,7 +17,7 @@ static struct shadow **shadow_bucket(enum check_kind kind, const void *real) REQ
 	return &shadows[((uintptr_t)real >> 4 ^ (uintptr_t)real >> 14 ^ (uintptr_t)kind) % BUCKETS];
 }
 
-struct shadow *shadow_make(enum check_kind kind, const void *real)
+struct shadow *shadow_make(enum check_kind kind, void *real)
 {
 	struct shadow *s = aligned_alloc(_Alignof(struct shadow), sizeof(*s));
 

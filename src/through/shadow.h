@@ -2,7 +2,8 @@
 /* liburoce-through.so: `uroce check --through DEVICE`. It stands in front of libibverbs, passes each call on to the
  * adapter whose device that is, and tells src/check/ what it would be told inside of uroce's own. That looks into
  * structs of object/, so for each object of the program there is one of those, its shadow: only the fields that
- * src/check/ reads are set. Any thread may call. */
+ * src/check/ reads are set. (A struct of those fields alone would have to be filled at each hook of uroce's own.) Any
+ * thread may call. */
 #ifndef UROCE_THROUGH_SHADOW_H
 #define UROCE_THROUGH_SHADOW_H
 
@@ -13,7 +14,7 @@
 
 struct shadow {
 	struct shadow *next;
-	const void *real; /* object of the adapter, which the program has */
+	void *real; /* object of the adapter, which the program has */
 	enum check_kind kind;
 	uint32_t fetched, acknowledged; /* events of a CQ or an id */
 	bool is_extended;		/* CQ that is polled by functions that are not followed */
@@ -30,14 +31,14 @@ struct shadow {
 };
 
 /* A new one, zeroed; NULL: no memory. It is known from shadow_add() until shadow_drop(), which frees it. */
-struct shadow *shadow_make(enum check_kind kind, const void *real);
+struct shadow *shadow_make(enum check_kind kind, void *real);
 void shadow_add(struct shadow *s);
 void shadow_drop(struct shadow *s);
 /* NULL: it is not followed, as its device is another one. */
 struct shadow *shadow_of(enum check_kind kind, const void *real);
 /* The function that destroys it is about to wait until its events are acknowledged. NULL: nothing is done. */
 void shadow_await_acknowledged(const struct shadow *s, const char *function);
-static inline struct shadow *shadow_from(const void *as)
+static inline const struct shadow *shadow_from(const void *as)
 {
 	return container_of(as, struct shadow, as);
 }

@@ -2,10 +2,11 @@
 /* XRC target QPs that are opened by other processes (ibv_open_qp(3), docs/xrc.md). The QP is in the process that
  * created it, its owner. It exists as long as any process has it open, but no longer than its owner. Each other process
  * that has it open has one connection to the owner, which ends when that process closes the QP or dies. In the owner,
- * the connection is one opener of the QP. In the other process, it belongs to a remote QP: a `struct qp` that only
- * lists its openers in that process. Events are sent over this connection. A query or a modify uses a new connection,
- * and the helper thread of the owner answers it. When the owner closes its device or dies, the other processes get
- * IBV_EVENT_QP_FATAL, and query and modify fail with ENODEV. */
+ * the connection is one opener of the QP. In the other process, it belongs to a remote QP: a `struct qp` of the
+ * pool, for its lock and its place in other tables, that only lists its openers in that process. Events are sent over
+ * this connection. A query or a modify uses a new connection, and the helper thread of the owner answers it. When the
+ * owner closes its device or dies, the other processes get IBV_EVENT_QP_FATAL, and query and modify fail with ENODEV.
+ */
 #ifndef UROCE_REMOTE_QP_H
 #define UROCE_REMOTE_QP_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Openers of XRC target QPs. A target QP belongs to its XRC domain: each process that has the domain open may open the
  * QP, and the QP exists as long as it is open anywhere (ibv_open_qp(3)). For openers in other processes see
- * remote_qp.h. Each further opener gets a view, which is a `struct qp` too, because verbs/ is given only `struct
- * ibv_qp`; the creator holds the QP itself. Events go to all openers. qp->lock guards the list. */
+ * remote_qp.h. Each further opener gets a view; the creator holds the QP itself. A view is a `struct qp` too, of
+ * which little is used: what the program posts to it finds a QP in RESET, so that no post has to ask what it is for.
+ * Events go to all openers. qp->lock guards the list. */
 #ifndef UROCE_SHARED_QP_H
 #define UROCE_SHARED_QP_H
 

@@ -362,7 +362,7 @@ static void take_packet(struct qp *qp, enum happening what, const uint8_t *bytes
 		p.is_uroce = p.migrated;
 		if (p.opcode == OPCODE_CREDIT_REQUEST)
 			engine_grant_credit(qp, &p, what == STRANGER ? &here : &there, f.now, &answer);
-		else if (!by_ring || !engine_receive(qp, &p, &there, 0, NULL))
+		else if (!by_ring || !engine_receive_fast(qp, &p, &there, NULL))
 			engine_receive(qp, &p, what == STRANGER ? &here : &there, f.now, NULL);
 	}
 	free(exact);

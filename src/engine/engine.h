@@ -49,10 +49,18 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 /* The one entry for received packets: a packet for this QP with a good ICRC. `from`: the address in the IP header.
  * `poller`: a thread that polls a CQ and can take completions; NULL: none. Never sends; does not use the payload
  * after it returns. True: the fast path handled the packet, so engine_owes_ack_alone() says what is left to do.
- * `now`: ns; 0, for links that lose nothing: not known. Then only the fast path is tried. On false it has done
- * nothing that a second call would not do as well: the caller reads the clock and calls again. */
-bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
-		    struct cq_poller *poller) REQUIRES(qp->lock);
+ * `now`: ns. */
+static inline bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+				  struct cq_poller *poller) REQUIRES(qp->lock);
+/* The fast path alone, for a packet by a local peer's ring: it is of the peer and of the one partition, and needs no
+ * time. False: it has done nothing that engine_receive() would not do as well: the caller reads the clock and calls
+ * that. */
+static inline bool engine_receive_fast(struct qp *qp, const struct packet *p, const union ibv_gid *from,
+				       struct cq_poller *poller) REQUIRES(qp->lock);
+/* Both, for these two alone: with the fast path twice, `make count` has a SEND that arrives 11% higher. */
+#define UNTIMED 0
+bool engine_receive_at(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+		       struct cq_poller *poller) REQUIRES(qp->lock);
 /* A CREDIT_REQUEST has arrived: writes the credit grant, to be sent to `from`, to *answer. False: nothing to send. */
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 			 struct packet *answer) REQUIRES(qp->lock);
@@ -123,5 +131,17 @@ void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 bool engine_expects_success(const struct qp *qp) REQUIRES(qp->lock);
 /* Moves the QP to the error state: flushes all outstanding requests, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
+
+static inline bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+				  struct cq_poller *poller)
+{
+	return engine_receive_at(qp, p, from, now, poller);
+}
+
+static inline bool engine_receive_fast(struct qp *qp, const struct packet *p, const union ibv_gid *from,
+				       struct cq_poller *poller)
+{
+	return engine_receive_at(qp, p, from, UNTIMED, poller);
+}
 
 #endif

@@ -23,8 +23,8 @@
 
 /* ---- the fast path: acknowledgements ---- */
 
-/* Completes the requests up to `psn`, if each is a whole message of which nothing is known to be wrong. `now`: 0
- * between local peers. False: the slow path continues from here. */
+/* Completes the requests up to `psn`, if each is a whole message of which nothing is known to be wrong. `now`:
+ * UNTIMED between local peers. False: the slow path continues from here. */
 static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_poller *poller)
 {
 	struct requester *r = &qp->req;
@@ -33,8 +33,8 @@ static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_p
 	uint32_t packets = 0, charge = 0;
 	struct wqe *w;
 
-	if (unlikely(qp->state != IBV_QPS_RTS || r->lossless == !!now || r->rd_count || r->next.v != r->high.v ||
-		     before >= (uint32_t)psn_diff(r->next, r->una)))
+	if (unlikely(qp->state != IBV_QPS_RTS || r->lossless != (now == UNTIMED) || r->rd_count ||
+		     r->next.v != r->high.v || before >= (uint32_t)psn_diff(r->next, r->una)))
 		return false;
 	trace(acknowledged, qp->base.qp_num, psn.v, SYNDROME_ACK, 0, OP_ACKNOWLEDGE, 0);
 	do {
@@ -51,10 +51,10 @@ static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_p
 	requester_acknowledged(r, packets, charge);
 	if (unlikely(left))
 		return false;
-	if (now)
-		note_progress(qp, now);
-	else
+	if (now == UNTIMED)
 		note_moved(qp);
+	else
+		note_progress(qp, now);
 	if (sq->head != sq->tail) {
 		complete_local(qp);
 		completer_settle(qp);
@@ -303,7 +303,7 @@ static inline bool fast_may_receive(const struct qp *qp)
 	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est));
 }
 
-/* `now` 0: by a local peer's ring, whose packets are the peer's, and of the one partition. What comes with a time for a
+/* UNTIMED: by a local peer's ring, whose packets are the peer's, and of the one partition. What comes with a time for a
  * QP that uses a ring is late, or has been declined already. */
 static inline bool fast_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 				struct cq_poller *poller)
@@ -311,11 +311,12 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 	if (unlikely(!fast_may_receive(qp) || TRANSPORT(p->opcode) != qp->transport))
 		return false;
 	if (qp->transport == TRANSPORT_UD)
-		return !now && fast_receive_ud(qp, p, from, poller);
+		return now == UNTIMED && fast_receive_ud(qp, p, from, poller);
 	if (qp->transport != TRANSPORT_RC)
 		return false;
-	if (now && (qp->req.lossless || !from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu ||
-		    p->fecn || p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.early))
+	if (now != UNTIMED &&
+	    (qp->req.lossless || !from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu || p->fecn ||
+	     p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.early))
 		return false;
 	return fast_receive_rc(qp, p, now, poller);
 }
@@ -400,12 +401,12 @@ static __attribute__((noinline)) void slow_receive(struct qp *qp, const struct p
 	settle_drain(qp);
 }
 
-bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
-		    struct cq_poller *poller)
+bool engine_receive_at(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
+		       struct cq_poller *poller)
 {
 	bool fast = fast_receive(qp, p, from, now, poller);
 
-	if (!fast && now)
+	if (!fast && now != UNTIMED)
 		slow_receive(qp, p, from, now);
 	if (unlikely(qp->cq_lost))
 		settle_overrun(qp);

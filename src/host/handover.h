@@ -67,7 +67,7 @@ struct handover_ask {
 /* The callbacks for what has come. */
 struct handover_ops {
 	link_deliver *packet;
-	void (*passed)(void *arg, const struct handover_pass *h, const struct packet *p, const union ibv_gid *from);
+	void (*passed)(void *arg, const struct handover_pass *h, struct packet *p, const union ibv_gid *from);
 	void (*report)(void *arg, const struct handover_report *r);
 	void (*asked)(void *arg, const struct handover_ask *a);
 };

@@ -31,8 +31,9 @@ struct link_tx {
 #define LINK_UNREADABLE (1u << 31)
 
 /* A packet that has arrived from the address `from`; p->to says at which of ours. From a local peer's ring, NULL unless
- * it is a datagram. True if the receiver takes more packets now. */
-typedef bool link_deliver(void *arg, const struct packet *p, const union ibv_gid *from);
+ * it is a datagram; what is left out of *p (packet.brief) is for the receiver to fill in. True if the receiver takes
+ * more packets now. */
+typedef bool link_deliver(void *arg, struct packet *p, const union ibv_gid *from);
 
 struct link_ops {
 	const char *name;

@@ -510,7 +510,7 @@ static bool corrupt_in(const struct qp *qp, struct fault_arrival *a, const struc
 	if (v->value[0] == PART_HEADER)
 		return corrupt_header(p, v->value[1]);
 	if (p->length && !p->pieces)
-		flip((uint8_t *)p->payload, v->value[1] % (8ull * p->length));
+		flip((uint8_t *)(p + 1), v->value[1] % (8ull * p->length));
 	return true;
 }
 

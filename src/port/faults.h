@@ -9,7 +9,7 @@
 
 /* A packet that arrives: what is to be delivered in its place, how many times. The caller frees `copy`. */
 struct fault_arrival {
-	const struct packet *packet;
+	struct packet *packet;
 	const union ibv_gid *from;
 	bool by_port; /* it came by UDP */
 	void *copy;

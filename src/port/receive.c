@@ -219,21 +219,22 @@ NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
 	return v->about;
 }
 
-/* Fills in the rest of a brief packet: it is the one on the stack of local_peer_receive(). */
-static void complete_packet(const struct packet *p)
+/* Fills in the rest of a brief packet. */
+static void complete_packet(struct packet *p)
 {
 	if (p->brief)
-		record_get_rest((struct packet *)p);
+		record_get_rest(p);
 }
 
 /* To the engine. A packet from a ring is tried without the time first: reading the clock costs more than all the rest.
  * v->qp is locked by rx_enter(). */
-NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, const struct packet *p,
+NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, struct packet *p,
 										  const union ibv_gid *from)
 {
 	struct qp *qp = v->qp;
 
-	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) && likely(engine_receive(qp, p, from, 0, v->poller)))
+	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) &&
+	    likely(engine_receive_fast(qp, p, from, v->poller)))
 		return;
 	if (v->peer) {
 		complete_packet(p);
@@ -262,7 +263,7 @@ NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct pack
 }
 
 /* See engine_heed_path(). */
-NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, struct packet *p, const union ibv_gid *from)
 {
 	if (v->peer)
 		complete_packet(p);
@@ -271,7 +272,7 @@ NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, const struct packet *p, con
 }
 
 /* What listens to packets that arrive. False: it has been seen to. */
-NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, const struct packet *p,
+NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, struct packet *p,
 									  const union ibv_gid *from)
 {
 	struct fault_arrival a = {.packet = p, .from = from, .by_port = !v->peer};
@@ -298,8 +299,7 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct
 }
 
 /* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. */
-static inline __attribute__((always_inline)) void deliver(struct rx *v, const struct packet *p,
-							  const union ibv_gid *from)
+static inline __attribute__((always_inline)) void deliver(struct rx *v, struct packet *p, const union ibv_gid *from)
 {
 	if (!hooks_any() || deliver_note(v, p, from))
 		deliver_packet(v, p, from);
@@ -331,7 +331,7 @@ static __attribute__((noinline, cold)) void deliver_stray(struct rx *v, const st
 	stray(v, hca_owner(&v->loop->hca, p->dest_qpn), p, from);
 }
 
-static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid *from)
+static bool deliver_port(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
@@ -345,7 +345,7 @@ static bool deliver_port(void *arg, const struct packet *p, const union ibv_gid 
 }
 
 /* From the owner of an XRC target to the process with the SRQ. target_delegate() has locked v->qp. */
-NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, const struct packet *p,
+NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, struct packet *p,
 					    const union ibv_gid *from)
 {
 	struct rx *v = arg;
@@ -384,7 +384,7 @@ static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *f
 }
 
 /* To a multicast group: each QP in it gets the packet. Called through link_ops, with l->receive held. */
-NO_LOCK_ANALYSIS static bool deliver_group(void *arg, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static bool deliver_group(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
@@ -438,7 +438,7 @@ static bool is_served(const struct cq_poller *poller)
 }
 
 /* The ring keeps the order, so the MAD comes after all that its sender has sent. l->receive is held. */
-NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, struct packet *p, const union ibv_gid *from)
 {
 	complete_packet(p);
 	if (hooks_any())
@@ -450,7 +450,7 @@ NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, const struct packet 
 }
 
 /* From a local peer's ring. Only QPs that are connected to it take what it sends; datagrams say whom they are from. */
-static bool deliver_near(void *arg, const struct packet *p, const union ibv_gid *from)
+static bool deliver_near(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
@@ -608,7 +608,7 @@ bool receive_handover(struct loop *l, uint64_t now)
 }
 
 /* called through link_ops, with l->receive held */
-NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, const struct packet *p, const union ibv_gid *from)
+NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
 	uint16_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : hca_owner(&l->hca, p->dest_qpn);
@@ -630,7 +630,7 @@ void drain_port(void *arg)
 
 /* called through link_ops, with l->receive held; messages of connection management are repeated, and answering takes
  * locks that exit() may have interrupted */
-static bool pass_on(void *arg, const struct packet *p, const union ibv_gid *from)
+static bool pass_on(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
 	uint16_t slot = p->dest_qpn == GSI_QPN ? 0 : hca_owner(&l->hca, p->dest_qpn);

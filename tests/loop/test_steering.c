@@ -269,7 +269,7 @@ struct self {
 	int tell;
 };
 
-static bool take(void *arg, const struct packet *p, const union ibv_gid *from)
+static bool take(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct self *s = arg;
 
@@ -286,7 +286,7 @@ static bool take(void *arg, const struct packet *p, const union ibv_gid *from)
 	return true;
 }
 
-static bool take_handed_over(void *arg, const struct packet *p, const union ibv_gid *from)
+static bool take_handed_over(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct self *s = arg;
 	struct seen seen = {p->dest_qpn, p->psn.v, 1};

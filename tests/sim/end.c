@@ -326,7 +326,7 @@ NO_LOCK_ANALYSIS void end_receive(struct end *e, const struct packet *p, const u
 	    p->length, p->syndrome, p->msn);
 	qp = hca_find_qp(&e->node->hca, p->dest_qpn);
 	expect(w, e, qp == e->qp, "hca_find_qp(%06x) finds another QP", p->dest_qpn);
-	if (!p->mtu || !dice_chance(&w->dice, 0.7) || !engine_receive(qp, p, from, 0, NULL))
+	if (!p->mtu || !dice_chance(&w->dice, 0.7) || !engine_receive_fast(qp, p, from, NULL))
 		engine_receive(qp, p, from, w->now, NULL);
 	lock_drop(&qp->lock);
 	e->nap = 0;

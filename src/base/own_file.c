@@ -8,12 +8,15 @@
 #include <linux/magic.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/same_user.h"
 
 #define LINKS_MOST	 40  /* as the kernel */
@@ -233,6 +236,20 @@ int own_file_open(const char *path, int flags, mode_t mode, char why[OWN_FILE_WH
 	if (fd < 0 && !*why)
 		snprintf(why, OWN_FILE_WHY, "%s", strerror(-fd));
 	return fd;
+}
+
+int own_file_lock(int fd, uint64_t patience)
+{
+	uint64_t give_up = clock_now() + patience;
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		if (clock_now() >= give_up)
+			return -EBUSY;
+		nanosleep(&(struct timespec){.tv_nsec = MSEC}, NULL); /* nothing signals that it is free */
+	}
+	return 0;
 }
 
 FILE *own_file_stream(const char *path, char why[OWN_FILE_WHY])

@@ -5,6 +5,7 @@
 #ifndef UROCE_OWN_FILE_H
 #define UROCE_OWN_FILE_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -13,6 +14,10 @@
 /* As open(2), with O_CLOEXEC and O_NOCTTY, and never blocking. A descriptor; or -errno, and *why says what is wrong and
  * what to do. An existing file that is writable by others, though `mode` would not make it so, is refused. */
 int own_file_open(const char *path, int flags, mode_t mode, char why[OWN_FILE_WHY]);
+
+/* Locks the file, as flock(2). Nobody waits for long: the lock's holder may have been stopped. -EBUSY: it does not
+ * release the lock within `patience` ns; 0 or another -errno. */
+int own_file_lock(int fd, uint64_t patience);
 
 /* The same as fopen(path, "w") does. NULL: *why. */
 FILE *own_file_stream(const char *path, char why[OWN_FILE_WHY]);

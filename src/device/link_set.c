@@ -4,11 +4,11 @@
 #include "device/link_set.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,13 +80,26 @@ char *links_rewritten(const char *text, struct device *d, bool up, size_t *lengt
 	return fclose(out) ? NULL : changed;
 }
 
-static int links_write(int fd, const char *path, const char *text, size_t length)
+/* Readers see the text of before, or all of this one. */
+static int links_write(const char *path, const char *text, size_t length)
 {
+	char fresh[PATH_MAX];
+	int fd, err = 0;
+
 	if (!length)
 		return unlink(path) ? -errno : 0;
-	if (ftruncate(fd, 0) || pwrite(fd, text, length, 0) != (ssize_t)length)
+	if ((size_t)snprintf(fresh, sizeof(fresh), "%s-XXXXXX", path) >= sizeof(fresh))
+		return -ENAMETOOLONG;
+	fd = mkostemp(fresh, O_CLOEXEC);
+	if (fd < 0)
 		return -errno;
-	return 0;
+	errno = ENOSPC;
+	if (write(fd, text, length) != (ssize_t)length || rename(fresh, path)) {
+		err = -errno;
+		unlink(fresh);
+	}
+	close(fd);
+	return err;
 }
 
 PUBLIC int uroce_link_set(const char *device, bool up)
@@ -98,12 +111,12 @@ PUBLIC int uroce_link_set(const char *device, bool up)
 
 	if (!d)
 		return -ENODEV;
-	fd = links_open(path, LOCK_EX, why);
+	fd = links_open(path, true, why);
 	if (fd < 0)
 		return fd;
 	text = links_text(fd);
 	changed = text ? links_rewritten(text, d, up, &length) : NULL;
-	error = changed ? links_write(fd, path, changed, length) : -ENOMEM;
+	error = changed ? links_write(path, changed, length) : -ENOMEM;
 	close(fd);
 	free(text);
 	free(changed);

@@ -8,11 +8,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/high_fd.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -27,6 +27,7 @@
 #endif
 
 #define BYTES_MOST (64u << 10) /* of the file: more than all devices need */
+#define PATIENCE   (2 * SEC)   /* for another process that writes: it may have been stopped */
 
 static struct lock links_lock; /* a leaf */
 static char (*down)[IBV_SYSFS_NAME_MAX] GUARDED_BY(links_lock);
@@ -49,10 +50,10 @@ static uint64_t namespace_number(void)
 	return cookie;
 }
 
-/* The file, locked. -errno, and *why. */
-static int links_open_at(const char *path, int lock, bool make, char why[OWN_FILE_WHY])
+/* The file, and to write it, with its lock. -errno, and *why. */
+static int links_open_at(const char *path, bool write, bool make, char why[OWN_FILE_WHY])
 {
-	int flags = lock == LOCK_EX ? O_RDWR : O_RDONLY, fd;
+	int flags = write ? O_RDWR : O_RDONLY, fd, err;
 	struct stat st;
 
 	for (;;) {
@@ -64,34 +65,48 @@ static int links_open_at(const char *path, int lock, bool make, char why[OWN_FIL
 			close(fd);
 			return -EPERM;
 		}
-		/* the file may have been removed while this process waited for the lock */
-		if (!flock(fd, lock) && !fstat(fd, &st) && (st.st_nlink || lock == LOCK_SH))
+		err = write ? own_file_lock(fd, PATIENCE) : 0;
+		/* while this process waited for the lock, another file may have taken its place */
+		if (!err && (!write || (!fstat(fd, &st) && st.st_nlink)))
 			return fd;
 		close(fd);
+		if (err) {
+			snprintf(why, OWN_FILE_WHY, "%s",
+				 err == -EBUSY ? "another `uroce link` that has locked it does not go on: end it"
+					       : strerror(-err));
+			return err;
+		}
 	}
 }
 
-/* The file, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it; its path. It is where all containers
- * of the network namespace may see it; if another user has made something of that name, in this user's folder
- * (host/name.h), where it is looked for first. -errno: there is none, or *why. */
-int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY])
+/* It is where all containers of the network namespace may see it; if another user has made something of that name, in
+ * this user's folder (host/name.h), where it is looked for first. */
+static int links_find(char path[PATH_MAX], bool write, char why[OWN_FILE_WHY])
 {
 	static const char *const places[] = {"/dev/shm", "/tmp"};
-	bool second = access(places[0], W_OK | X_OK) != 0, write = lock == LOCK_EX;
+	bool second = access(places[0], W_OK | X_OK) != 0;
 	char file[64];
 	int fd = -ENOENT;
 
 	snprintf(file, sizeof(file), "links-%" PRIu64, namespace_number());
 	if (name_folder_file(path, PATH_MAX, file, false))
-		fd = links_open_at(path, lock, false, why);
+		fd = links_open_at(path, write, false, why);
 	if (fd != -ENOENT)
 		return fd;
 	snprintf(path, PATH_MAX, "%s/uroce-links-%u-%s", places[second], geteuid(), strchr(file, '-') + 1);
-	fd = links_open_at(path, lock, write, why);
-	if (fd < 0 && write && name_folder_file(path, PATH_MAX, file, true))
-		fd = links_open_at(path, lock, true, why);
+	fd = links_open_at(path, write, write, why);
+	if (fd < 0 && fd != -EBUSY && write && name_folder_file(path, PATH_MAX, file, true))
+		fd = links_open_at(path, write, true, why);
+	return fd;
+}
+
+int links_open(char path[PATH_MAX], bool write, char why[OWN_FILE_WHY])
+{
+	int fd = links_find(path, write, why);
+
 	if (fd < 0 && write)
-		log_error("%s: %s; or let XDG_RUNTIME_DIR name a folder in which only you can write", path, why);
+		log_error("%s: %s%s", path, why,
+			  fd == -EBUSY ? "" : "; or let XDG_RUNTIME_DIR name a folder in which only you can write");
 	return fd;
 }
 
@@ -155,7 +170,7 @@ bool links_read(void)
 	FILE *in;
 	int fd;
 
-	fd = links_open(path, LOCK_SH, why);
+	fd = links_open(path, false, why);
 	if (fd >= 0) {
 		text = links_text(fd);
 		close(fd);

@@ -25,9 +25,9 @@ bool links_read(void) REQUIRES(monitor_lock);
 /* As the file said when it was last read. Any thread may call, with any lock. */
 bool link_is_down(const char *device);
 
-/* For link_set.c. The file, with the lock held: LOCK_SH to read, LOCK_EX to write, which makes it; its path. -errno:
- * there is none, or *why. */
-int links_open(char path[PATH_MAX], int lock, char why[OWN_FILE_WHY]);
+/* For link_set.c. The file and its path. To write, it is made and locked: who writes puts a new file in its place, so
+ * that readers need no lock and wait for nobody. -errno: there is none, or *why. */
+int links_open(char path[PATH_MAX], bool write, char why[OWN_FILE_WHY]);
 /* What the file says. The caller frees it. NULL: no memory. */
 char *links_text(int fd);
 /* The name of the socket of the process with this slot; returns the size of the address. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "host/name_owner.h"
 
 #define LOOK_INTERVAL (10 * MSEC) /* while there is no folder */
+#define PATIENCE      (2 * SEC)	  /* for a process that binds a name there: it may have been stopped */
 
 struct folder {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* what does not fit is no folder */
@@ -154,7 +154,7 @@ int name_bind_in_folder(int fd, const struct sockaddr_un *name, socklen_t size)
 	lock = open(f.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lock < 0)
 		return -errno;
-	err = flock(lock, LOCK_EX) ? -errno : bind_if_dead(fd, &path);
+	err = own_file_lock(lock, PATIENCE) ?: bind_if_dead(fd, &path);
 	close(lock);
 	return err;
 }

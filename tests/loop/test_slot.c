@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Slots: each process has its own, and the slot of a dead process is free again.
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -231,6 +233,23 @@ static void a_folder_must_be_private(void **state)
 	close(fd);
 }
 
+/* While it binds a name there: whoever else does so gives up in the end. */
+static void a_stopped_process_holds_nobody_in_the_folder(void **state)
+{
+	struct sockaddr_un address;
+	socklen_t size = slot_address(&address, 78);
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0), stopped;
+	char folder[300];
+
+	assert_true(name_folder_file(folder, sizeof(folder), ".", true));
+	stopped = open(folder, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(flock(stopped, LOCK_EX), 0);
+	assert_int_equal(name_bind_in_folder(fd, &address, size), -EBUSY);
+	close(stopped);
+	assert_int_equal(name_bind_in_folder(fd, &address, size), 0);
+	close(fd);
+}
+
 int main(void)
 {
 	int failed;
@@ -243,6 +262,7 @@ int main(void)
 		cmocka_unit_test(all_free_slots_are_claimed_beside_a_name_in_the_folder),
 		cmocka_unit_test(another_user_who_has_all_names_is_named),
 		cmocka_unit_test(a_folder_must_be_private),
+		cmocka_unit_test(a_stopped_process_holds_nobody_in_the_folder),
 	};
 
 	netns_enter();

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What another user has made first: the file and the names of `uroce link`, and the files that a user names to keep
 something in. Root is the victim. In a network namespace of its own: the state of ports is that of a namespace."""
-import os, socket, struct, subprocess, sys, tempfile
+import fcntl, os, socket, struct, subprocess, sys, tempfile
 
 import alone
 
@@ -80,6 +80,27 @@ def test_the_state_of_ports(folder):
     link_goes_down("the other user is gone", XDG_RUNTIME_DIR=folder)
 
 
+def test_a_stopped_link():
+    """It has the lock of the file. Nobody waits for it but another one, and that one not for ever."""
+    run("uroce", "link", "down", DEVICE)
+    with open(links_file()) as stopped:
+        fcntl.flock(stopped, fcntl.LOCK_EX)
+        run("uroce", "devices")
+        with subprocess.Popen(["uroce", "run", "stdbuf", "-oL", "ibv_asyncwatch", "-d", DEVICE],
+                              stdout=subprocess.PIPE, universal_newlines=True) as program:
+            check("it starts", any("event FD" in line for line in program.stdout))
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+                told = [slot for slot in range(1, 2048) if not s.connect_ex("\0uroce/0/link/%d" % slot)]
+                s.send(b"\0") # to the last that there is, which looks at the file
+            check("it is told", len(told) == 1, told)
+            run("uroce", "stat", str(program.pid))
+            program.terminate()
+        said = run("uroce", "link", "up", DEVICE, status=1)
+        check("another one waits", "another `uroce link` that has locked it does not go on" in said, said)
+    run("uroce", "link", "up", DEVICE)
+    check("nothing is left of it", not [f for f in os.listdir("/dev/shm") if f.startswith(os.path.basename(links_file()))])
+
+
 def test_the_names_of_ports(folder):
     with subprocess.Popen([sys.executable, SQUATTER, str(OTHER), "0"], stdout=subprocess.PIPE,
                           universal_newlines=True) as squatter:
@@ -138,6 +159,7 @@ def main():
         os.mkdir("runtime", 0o700)
         try:
             test_the_state_of_ports(os.path.abspath("runtime"))
+            test_a_stopped_link()
             test_the_names_of_ports(os.path.abspath("runtime"))
             test_reports()
         finally:

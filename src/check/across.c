@@ -16,13 +16,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/high_fd.h"
 #include "base/log.h"
 #include "base/memfd.h"
+#include "base/own_file.h"
 #include "check/finding.h"
 #include "check/objects.h"
 #include "check/request.h"
@@ -81,6 +81,7 @@ struct found {
 	uint64_t other;
 };
 
+static int (*_Atomic across_lock_file)(void); /* relaxed: it is always the same */
 static struct table *table; /* NULL: there is none, or races are not looked for. Does not change any more */
 static int memory = -1;	    /* the table's memfd */
 static uint32_t place;	    /* place of this process in the table */
@@ -116,15 +117,16 @@ static bool is_alive(uint32_t at)
 	return !fcntl(memory, F_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
-/* One process at a time looks for the table, and makes it: the lock is that of the network namespace's file. Another
- * user may hold it as well: then two processes may have a table each. */
+/* One process at a time looks for the table, and makes it. Without a file of this user's, the lock is that of the
+ * network namespace's file, which another user may hold as well: then two processes may have a table each. */
 static int find_table(void)
 {
-	int lock = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), fd;
-	uint64_t give_up = clock_now() + PATIENCE;
+	int lock = atomic_load_explicit(&across_lock_file, memory_order_relaxed)(), fd;
 
-	while (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) && clock_now() < give_up)
-		nanosleep(&(struct timespec){.tv_nsec = MSEC}, NULL); /* nothing signals that it is free */
+	if (lock < 0)
+		lock = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (lock >= 0)
+		own_file_lock(lock, PATIENCE);
 	fd = high_fd(memfd_of_any(TABLE_NAME, sizeof(struct table)));
 	if (fd < 0)
 		fd = memfd_of_size(TABLE_NAME, 0, sizeof(struct table));
@@ -174,10 +176,11 @@ static void start(void)
 	lock_drop(&objects_lock);
 }
 
-void across_start(void)
+void across_start(int (*lock_file)(void))
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+	atomic_store_explicit(&across_lock_file, lock_file, memory_order_relaxed);
 	pthread_once(&once, start);
 }
 

@@ -9,8 +9,9 @@
 #include "check/request.h"
 #include "check/objects.h"
 
-/* Finds or makes the table. Without one, nothing is looked for. Not under a lock. */
-void across_start(void);
+/* Finds or makes the table. Without one, nothing is looked for. Not under a lock. `lock_file` opens a file for the lock
+ * of this user's processes that do so; a negative number: there is none. Only the first call has an effect. */
+void across_start(int (*lock_file)(void));
 /* The program may know now that requests of other processes are done. */
 void across_heard(void) REQUIRES(objects_lock);
 /* The request is about to be posted, with these accesses. The number of this process is `owner`. */

@@ -433,13 +433,13 @@ static int check_req_notify_cq(struct ibv_cq *cq, int solicited)
 	return next.req_notify_cq(cq, solicited);
 }
 
-void check_operations(struct ibv_context_ops *ops)
+void check_operations(struct ibv_context_ops *ops, int (*lock_file)(void))
 {
 	if (!hook_is_on(HOOK_CHECK) ||
 	    !(check_wants(CHECK_HABITS) || check_wants(CHECK_BUFFERS) || check_wants(CHECK_RACES) || msan_is_there()))
 		return;
 	if (check_wants(CHECK_RACES))
-		across_start();
+		across_start(lock_file);
 	next = *ops;
 	ops->post_send = check_post_send;
 	ops->post_recv = check_post_recv;

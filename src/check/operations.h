@@ -7,8 +7,8 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* Replaces the operations of a context. */
-void check_operations(struct ibv_context_ops *ops);
+/* Replaces the operations of a context. `lock_file`: see across_start(). */
+void check_operations(struct ibv_context_ops *ops, int (*lock_file)(void));
 /* Behind hooks_any(): a completion was polled one by one, or there was none. */
 void check_polled_none(const struct ibv_cq *cq);
 void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status,

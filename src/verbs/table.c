@@ -3,6 +3,7 @@
 
 #include "check/operations.h"
 #include "device/front.h"
+#include "host/name.h"
 
 /* Operations that are not supported. NO_OBJECT: a function that returns an object; NO: one that returns an errno. */
 #define NO_OBJECT(type, name, ...)            \
@@ -42,5 +43,5 @@ void table_fill(struct verbs_context *v)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		parts[i](v);
-	check_operations(&v->context.ops);
+	check_operations(&v->context.ops, name_lock_file);
 }

@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Races between requests of two processes to the memory of a third (--only races): each step is done when the one before
 has been. What is told by the pipes of this test is nothing that a process hears by verbs."""
+import fcntl
 import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 
 from test_check import BUILD, FOUND, UROCE, check, enter_namespace, finding, results
 
 ME = os.path.join(BUILD, "check_across")
 LENGTH = 64
+OTHER = 12345
+PATIENCE = 2 # seconds, of src/check/across.c
 
 
 class Process:
@@ -200,12 +205,60 @@ def each_case(environment):
               "".join(process.output for process in all_three.values()))
 
 
+def another_user_is_here():
+    try:
+        os.seteuid(OTHER)
+        os.seteuid(0)
+    except OSError:
+        return False
+    return True
+
+
+def lock_as_another_user(folder, tell, end):
+    """Holds the lock of each file that processes of different users can open, until told to end."""
+    os.setresuid(OTHER, OTHER, OTHER)
+    files = [os.open(name, os.O_RDONLY) for name in ("/proc/self/ns/net", "/proc/self/ns/user", "/dev/shm", "/tmp", folder)]
+    for file in files:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    os.write(tell, b"x")
+    os.read(end, 1)
+
+
+def not_held_up_by_another_user():
+    """A process that waits for that lock takes longer than PATIENCE each time; on a slow machine all do."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"XDG_RUNTIME_DIR": folder + "/mine"}
+        os.chmod(folder, 0o755)
+        os.mkdir(folder + "/mine", 0o700)
+        tell, end = os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(end[1])
+            try:
+                lock_as_another_user(folder, tell[1], end[0])
+            finally:
+                os._exit(0)
+        os.close(tell[1])
+        check("another user has locks", os.read(tell[0], 1) == b"x")
+        took = []
+        while len(took) < 20 and min(took, default=PATIENCE) >= PATIENCE:
+            began = time.monotonic()
+            process = Process(environment)
+            took.append(time.monotonic() - began)
+            process.finish()
+        os.close(end[1])
+        os.waitpid(pid, 0)
+        check("another user's locks are not waited for", min(took) < PATIENCE, took)
+
+
 def main():
     if not os.path.exists(ME):
         sys.exit(77)
     enter_namespace()
     each_case({})
     each_case({"UROCE_LOCAL": "off"})
+    if os.getuid() == 0 and another_user_is_here():
+        not_held_up_by_another_user()
     print(f"1..{len(results)}")
     return 0 if all(results) else 1
 

@@ -5,13 +5,10 @@
 #define UROCE_LOOP_HELPER_H
 
 #include "loop/loop.h"
+#include "loop/tuned.h"
 
 /* helper.c: a QP was made ready. */
 void helper_ready(struct loop *l);
-
-#define READY_DELAY (50 * USEC) /* how long a ready QP waits at most for an application thread to run it */
-#define LEAVE_LOOK  (1 * MSEC)	/* after a thread has left loop_wait() */
-#define SLEEP_PORTS 15		/* ports that a sleeping thread waits for; any more are left to the helper */
 
 /* What a descriptor of its epoll set is; the upper half of epoll_data. */
 enum source {

@@ -21,15 +21,13 @@
 #include "link/link.h"
 #include "loop/control.h"
 #include "loop/poller.h"
+#include "loop/tuned.h"
 #include "object/hca.h"
 
 struct local_peer;
 struct loop;
 struct waitfd;
 struct qp;
-
-#define LOCAL_MTU  16384u /* bytes in a packet: large enough to cost little, small enough for both ends to overlap */
-#define LOCAL_RING (512u << 10)
 
 /* A connection whose caller has not sent its greeting yet. */
 struct caller {
@@ -138,8 +136,7 @@ struct waiting {
 	uint64_t left_at;   /* ns: when one was left to travel with an answer */
 };
 
-#define AT_WORK	   (UINT64_MAX / 2) /* later than every real time */
-#define YIELD_LONG (500 * USEC)	    /* a longer sched_yield() means that a thread ran that does not yield soon */
+#define AT_WORK (UINT64_MAX / 2) /* later than every real time */
 
 struct loop {
 	struct hca hca;

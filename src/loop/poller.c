@@ -7,9 +7,7 @@
 
 #include "base/clock.h"
 #include "base/proc_state.h"
-
-#define EXCUSES 16u /* looks, the last ones 4 ms apart: a thread that gets no processor for longer is given up */
-#define SURE	3u /* looks in succession: who has polled before each, and wanted a processor at each, polls for good */
+#include "loop/tuned.h"
 
 _Thread_local pid_t poller_self;
 
@@ -47,7 +45,7 @@ uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
 		waits = polls && known && !computes;
 	waits = waits && used && proc_state(getpid(), thread) == 'R';
 	p->crowded = waits && polls ? p->crowded + 1 : 0;
-	p->sure = waits && (p->sure || p->crowded > SURE);
+	p->sure = waits && (p->sure || p->crowded > LOOKS_SURE);
 	p->excused = waits ? excused + 1 : 0;
 	return p->excused;
 }

@@ -40,37 +40,14 @@
 #include "port/local_link.h"
 #include "port/receive.h"
 #include "port/run.h"
+#include "progress/tuned.h"
 #include "progress/waitfd.h"
 
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441 /* Linux 5.11; the same on all architectures */
 #endif
 
-#define WAKE_LEAST     (20 * USEC)  /* duration of a wake-up: at least, on a fast machine, ... */
-#define WAKE_MOST      (200 * USEC) /* ... and at most, in an emulated machine; more than that means a busy processor */
-#define POLL_RECENT(h) ((h)->wake)  /* a thread that polled within this time polls still ... */
-#define POST_RECENT(h) ((h)->wake * 5 / 2) /* ... or, if it has sent since, it will poll again ... */
-#define POST_LONG(h)   ((h)->wake * 25)	   /* ... unless it does nothing but send */
-#define GUARD_FIRST(h) ((h)->wake * 5 / 2)
-#define GUARD_SURE     3u	 /* steps, each twice as long: after these a thread seems to poll for good ... */
-#define GUARD_LAST     5u	 /* ... and no step is longer than this one */
-#define PRECISE	       1000ul	 /* timer slack, ns; ... */
-#define LAX	       4000000ul /* ... the same if a thread polls for good: see be_lax() */
-
-#define ANSWER_DELAY (10 * USEC) /* ... and how long while the helper is awake */
-#define SPIN	     (20 * USEC) /* before sleeping: about the cost of a wake-up */
-#define STREAM                                                                                                        \
-	(200 * USEC) /* from one train to the next, of a sender that goes on: the helper polls for it as long as this \
-		      */
-#define TRAIN_LEAST  8u			/* packets: a shorter train does not count */
-#define STREAM_SURE  8			/* consecutive trains that make a stream; ... */
-#define STREAM_LONG  (STREAM_SURE + 64) /* ... that make a long one. After a long one, ... */
-#define STREAM_DOUBT 32			/* ... the next stream needs as many more trains, ... */
-#define DOUBT_MOST   4096		/* ... and twice as many after each stream that was short, up to this */
-#define CROWDED	     64			/* after a long yield, the helper does not spin for as many times its length */
-#define NOT_YET	     (50 * USEC)	/* between two calls of a handler that can do nothing yet */
-#define SLICE	     (100 * USEC)	/* of processor time, so that the woken helper preempts a thread that spins */
-#define EVENTS	     16
+#define EVENTS 16
 
 static void arm_doorbell(struct loop *l) REQUIRES(l->receive)
 {
@@ -175,7 +152,7 @@ static void note_packets(struct helper *h, uint32_t n, uint64_t now)
 
 static void helper_end_stream(struct helper *h)
 {
-	h->doubt = h->trains == STREAM_LONG ? STREAM_DOUBT : min_of(h->doubt * 2, DOUBT_MOST);
+	h->doubt = h->trains == STREAM_LONG ? STREAM_DOUBT : min_of(h->doubt * 2, STREAM_MOST);
 	h->trains = -h->doubt;
 }
 
@@ -281,7 +258,7 @@ static void serve_kick(struct loop *l)
 static void be_lax(struct helper *h, bool lax)
 {
 	if (h->lax != lax)
-		prctl(PR_SET_TIMERSLACK, lax ? LAX : PRECISE);
+		prctl(PR_SET_TIMERSLACK, lax ? SLACK_LAX : SLACK_PRECISE);
 	h->lax = lax;
 }
 
@@ -399,7 +376,7 @@ void *helper_main(void *arg)
 	h->wake = WAKE_LEAST;
 	h->doubt = STREAM_DOUBT;
 	pthread_setname_np(pthread_self(), "uroce");
-	prctl(PR_SET_TIMERSLACK, PRECISE);
+	prctl(PR_SET_TIMERSLACK, SLACK_PRECISE);
 	shorten_slice();
 	/* acquire pairs with helper_fini() */
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {

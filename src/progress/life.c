@@ -28,8 +28,7 @@
 #include "port/receive.h"
 #include "port/target.h"
 #include "progress/helper_thread.h"
-
-#define EXIT_TRIES 1000 /* times that exit() yields while another thread receives */
+#include "progress/tuned.h"
 
 /* A QPN tells a peer nothing about the others, nor about keys: so it does not come from the keys' seed. */
 static uint32_t draw_qpn(void *hca)

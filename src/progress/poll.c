@@ -16,26 +16,7 @@
 #include "port/raw.h"
 #include "port/receive.h"
 #include "port/run.h"
-
-#define VAIN	     (20 * USEC) /* of polling that finds nothing, between two offers of the processor; ... */
-#define SHARE	     8u /* ... and after one that somebody has used who does not give way, an eighth of what he took */
-#define CROWDED_ONCE 8	/* ... for as many times as long the thread naps in place of offering it, ... */
-#define CROWDED	     64 /* ... if that happens twice in succession for so many times, ... */
-#define CROWDED_MOST (256 * MSEC) /* ... and no longer than this: */
-#define VAIN_RINGS   (5 * USEC)	  /* between two naps; ... */
-#define VAIN_PORTS   (60 * USEC)  /* ... for the network: waking a thread for each packet makes short trains */
-#define NAP	     (100 * USEC) /* at most: a local peer or a packet ends it */
-#define SWITCHED     (1 * USEC)	  /* an offer that takes longer was used */
-#define SHARES	     128
-#define TURN	     (2 * MSEC) /* others of this process who poll and give way take less than this each, even who ... */
-#define KEEP	     (1 * MSEC) /* ... keeps it for as long as one of several may */
-
-#define LONG	     16u /* packets: after so many, it is later */
-#define FOUND_COUNTS 8u	 /* as so many more that find nothing: where much comes, it is taken in together */
-#define FEW_GLANCES  (uint64_t)15
-#define MANY_GLANCES (uint64_t)127
-#define FLUSH_AFTER  16u	/* looks of a busy thread */
-#define NO_PAUSE     (5 * USEC) /* for polls that do not look at the clock, and what the thread does between them */
+#include "progress/tuned.h"
 
 /* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only the rx owner may. */
 static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
@@ -57,7 +38,7 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_
 	if (unlikely(atomic_load_explicit(&l->local.expected, memory_order_relaxed)))
 		local_look(l, *seen);
 	if (unlikely(flush && has_ready(l)))
-		n = run_ready(l, *seen = clock_now()) ? LONG : 0;
+		n = run_ready(l, *seen = clock_now()) ? STALE_AFTER : 0;
 	if (lock_try(&l->receive)) {
 		delayed_ack = look_for_delayed_ack(l) && flush;
 		l->delayed_ack_again = false;
@@ -69,7 +50,7 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_
 	if (unlikely(delayed_ack))
 		n += delayed_ack_run(l, clock_about());
 	if (unlikely(timers_next(&l->hca.timers) <= *seen))
-		n += run_timers(l, clock_now()) ? LONG : 0;
+		n += run_timers(l, clock_now()) ? STALE_AFTER : 0;
 	return n;
 }
 
@@ -94,13 +75,13 @@ static _Thread_local struct watch {
 } watch;
 
 /* Something has come. If it came only when another thread had this processor, its sender may run here, and cannot
- * answer before it runs. So this thread then polls a few times only before it gives the processor away. SHARES counts
- * what comes and what is given away; after that the time of polling in vain tells again. */
+ * answer before it runs. So this thread then polls a few times only before it gives the processor away. SPARE_FOR
+ * counts what comes and what is given away; after that the time of polling in vain tells again. */
 static inline void watch_found(struct watch *w)
 {
 	if (likely(!(w->gave | w->shares)))
 		return;
-	w->shares = w->shares ? w->shares - 1 : SHARES;
+	w->shares = w->shares ? w->shares - 1 : SPARE_FOR;
 	w->gave = false;
 	if (w->shares)
 		w->spared = w->glances = min_of(w->glances, (uint32_t)FEW_GLANCES);
@@ -112,8 +93,8 @@ static inline void watch_found(struct watch *w)
 static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 {
 	if (!others)
-		return took / SHARE;
-	return took * l->processors < others * TURN ? 0 : min_of(took / SHARE, KEEP);
+		return took / YIELD_SHARE;
+	return took * l->processors < others * TURN ? 0 : min_of(took / YIELD_SHARE, KEEP_MAX);
 }
 
 /* Sleeps until something comes, or for so many ns (less than 1 s). False: another thread receives; or what comes is
@@ -165,18 +146,18 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		w->vain = now;
 		watch_found(w);
 	} else if (now < w->crowded) {
-		if ((early || now - w->vain > VAIN_RINGS) && nap(l, now - w->vain <= VAIN_PORTS)) {
+		if ((early || now - w->vain > NAP_AFTER) && nap(l, now - w->vain <= NAP_AFTER_PORT)) {
 			w->vain = clock_now();
 			w->gave = true;
 			w->shares -= early;
 		}
-	} else if (early || now - w->vain > VAIN + w->keep) {
+	} else if (early || now - w->vain > YIELD_AFTER + w->keep) {
 		begin = clock_now();
 		mine = atomic_fetch_add_explicit(&l->offers, 1,
 						 memory_order_relaxed); /* a hint, as what is read below */
 		sched_yield();
 		took = clock_now() - begin;
-		w->gave = took > SWITCHED && took < YIELD_LONG;
+		w->gave = took > YIELD_USED && took < YIELD_LONG;
 		w->shares -= early;
 		others = atomic_load_explicit(&l->offers, memory_order_relaxed) - mine - 1;
 		w->keep = took > YIELD_LONG ? keep_after(l, took, others) : 0;
@@ -194,16 +175,17 @@ void loop_awake(void)
 
 /* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls
  * that look into rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up
- * to FEW_GLANCES polls ago, or as many, up to MANY_GLANCES, as it makes in NO_PAUSE at the pace that it has had since.
+ * to FEW_GLANCES polls ago, or as many, up to MANY_GLANCES, as it makes in GLANCE_TIME at the pace that it has had
+ * since.
  */
 static uint64_t glance(struct watch *w)
 {
 	uint64_t now = clock_now(), passed = now - w->seen;
-	uint64_t spared = NO_PAUSE * (w->spared + 1) / max_of(passed, (uint64_t)1);
+	uint64_t spared = GLANCE_TIME * (w->spared + 1) / max_of(passed, (uint64_t)1);
 
-	w->spared = w->glances = passed < NO_PAUSE ? (uint32_t)min_of(max_of(spared, FEW_GLANCES),
-								      w->shares ? FEW_GLANCES : MANY_GLANCES)
-						   : 0;
+	w->spared = w->glances = passed < GLANCE_TIME ? (uint32_t)min_of(max_of(spared, FEW_GLANCES),
+									 w->shares ? FEW_GLANCES : MANY_GLANCES)
+						      : 0;
 	return w->seen = now;
 }
 
@@ -230,7 +212,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 	lock_drop(&l->receive);
 	if (*any) {
 		w->vain = w->seen;
-		w->glances -= min_of(w->glances, FOUND_COUNTS);
+		w->glances -= min_of(w->glances, FOUND_GLANCES);
 		watch_found(w);
 	}
 	return all && (*any || busy || !has_delayed_ack(l));
@@ -254,7 +236,7 @@ static bool poll_loop(bool busy, struct cq_poller *poller)
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */
 	n = poll_once(l, &now, !busy || !leaves_waiting(w), poller);
 	n += raw_progress();
-	atomic_store_explicit(&l->last_poll, n < LONG ? now : clock_now(), memory_order_relaxed);
+	atomic_store_explicit(&l->last_poll, n < STALE_AFTER ? now : clock_now(), memory_order_relaxed);
 	poller_note(&l->poller);
 	give_way(l, w, now, n || busy);
 	return n;

@@ -12,10 +12,10 @@
 #include "base/base.h"
 #include "base/high_fd.h"
 #include "base/uncancelled.h"
+#include "progress/tuned.h"
 
-#define SIGNALS	    64		 /* 1 .. 64; a set of them is one word */
-#define FRESH	    (100 * MSEC) /* reading all handlers takes 4 us */
-#define DESCRIPTORS 8 /* different signal sets that a program has over time; beyond that, a signal ends the wait */
+#define SIGNALS	    64 /* 1 .. 64; a set of them is one word */
+#define DESCRIPTORS 8  /* different signal sets that a program has over time; beyond that, a signal ends the wait */
 
 static uint64_t signal_bit(int sig)
 {
@@ -133,7 +133,7 @@ static _Atomic uint64_t asked;	    /* ... at this time; ns */
 static uint64_t signals_restarting(uint64_t now)
 {
 	/* relaxed: hints that may be a little old, as the program's handlers may change at any time */
-	if (now - atomic_load_explicit(&asked, memory_order_relaxed) > FRESH) {
+	if (now - atomic_load_explicit(&asked, memory_order_relaxed) > HANDLERS_FRESH) {
 		atomic_store_explicit(&restarting, signals_handled(true), memory_order_relaxed);
 		atomic_store_explicit(&asked, now, memory_order_relaxed);
 	}
@@ -148,7 +148,7 @@ void restart_begin(struct restart *r, const sigset_t *own, uint64_t now)
 		bits &= signals_held(own);
 	r->mask = *own;
 	r->fd = bits ? descriptor_of(bits) : -1;
-	r->until = atomic_load_explicit(&asked, memory_order_relaxed) == now ? NEVER : now + FRESH + 1;
+	r->until = atomic_load_explicit(&asked, memory_order_relaxed) == now ? NEVER : now + HANDLERS_FRESH + 1;
 	for (int sig = 1; r->fd >= 0 && sig <= SIGNALS; sig++)
 		if (bits & signal_bit(sig))
 			sigaddset(&r->mask, sig);

@@ -19,11 +19,7 @@
 #include "port/run.h"
 #include "progress/poll.h"
 #include "progress/restart.h"
-
-#define SPIN	    (20 * USEC) /* before sleeping: about the cost of a wake-up */
-#define VAIN_SURE   4u		/* spins in vain in succession: the peer may be waiting for this processor; ... */
-#define VAIN_AGAIN  128u	/* ... then one of so many waits spins */
-#define SLEEP_PORTS 15		/* any more are left to the helper */
+#include "progress/tuned.h"
 
 static bool is_readable(int fd)
 {

@@ -9,13 +9,7 @@
 #include "port/receive.h"
 #include "port/run.h"
 #include "progress/poll.h"
-
-#define OTHERS	    64	 /* arms of other waitfds of its thread, after which one of them takes its place */
-#define APART	    1024 /* arms without one that is joined, after two threads have armed one each */
-#define TRIES	    8	 /* looks for what came while the thread armed: then its wake-up is sure, or the helper's */
-#define IN_VAIN	    (1 * MSEC) /* an ACK that waited so long has no answer to travel with; then ... */
-#define DOUBT_LEAST 16u	       /* ... as many leave at once, ... */
-#define DOUBT_MOST  4096u      /* ... twice as many each time, up to this */
+#include "progress/tuned.h"
 
 static _Thread_local char own; /* its address names the thread */
 
@@ -57,10 +51,10 @@ static bool waitfd_join(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
 	}
 	if (at->fd && at->thread != &own) {
 		waitfd_leave(l);
-		at->apart = APART;
+		at->apart = WAITFD_APART;
 		return false;
 	}
-	if (at->fd && ++at->others < OTHERS)
+	if (at->fd && ++at->others < WAITFD_OTHERS)
 		return false;
 	if (at->fd)
 		waitfd_leave(l);
@@ -97,7 +91,7 @@ static bool sends_ack(struct loop *l, uint64_t now) REQUIRES(l->receive)
 
 static void doubt(struct waiting *at)
 {
-	at->doubt = min_of(max_of(2 * at->doubt, DOUBT_LEAST), DOUBT_MOST);
+	at->doubt = min_of(max_of(2 * at->doubt, WAITFD_AT_ONCE), WAITFD_MOST);
 	at->spare = at->doubt;
 	at->left_at = 0;
 }
@@ -110,7 +104,7 @@ bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now)
 	lock_take(&l->receive);
 	joined = at->fd;
 	receives = atomic_load_explicit(&l->last_poll, memory_order_relaxed) > since; /* a hint */
-	if (joined && !receives && has_delayed_ack(l) && at->left_at && now - at->left_at >= IN_VAIN)
+	if (joined && !receives && has_delayed_ack(l) && at->left_at && now - at->left_at >= WAITFD_VAIN)
 		doubt(at);
 	lock_drop(&l->receive);
 	return joined && receives;
@@ -134,7 +128,7 @@ void waitfd_arm(struct waitfd *w)
 	lock_drop(&l->receive);
 	if (sends)
 		loop_progress();
-	for (int i = 0; more && i < TRIES; i++) {
+	for (int i = 0; more && i < WAITFD_TRIES; i++) {
 		waitfd_look(w);
 		if (has_ready(l))
 			run_ready(l, clock_now());
@@ -193,7 +187,7 @@ bool waitfd_settle(struct waitfd *w) NO_LOCK_ANALYSIS
 /* Before the thread waits: local peers ring again when they send. False: they never stop. */
 static bool waitfd_sleep(struct loop *l) REQUIRES(l->receive)
 {
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < WAITFD_TRIES; i++) {
 		if (!local_sleep(l))
 			return true;
 		receive_what_rang(l);

@@ -7,12 +7,11 @@
 #define UROCE_HOST_HANDOVER_H
 
 #include "host/slot.h"
+#include "host/tuned.h"
 #include "link/link.h"
 #include "object/xrcd.h"
 
 #define HANDOVER_BYTES 65536
-
-#define HANDOVER_RECEIVERS 8 /* processes to which a connection is kept */
 
 struct handover_receiver {
 	uint16_t slot;	  /* 0: none */

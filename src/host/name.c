@@ -17,9 +17,7 @@
 #include "base/own_file.h"
 #include "base/same_user.h"
 #include "host/name_owner.h"
-
-#define LOOK_INTERVAL (10 * MSEC) /* while there is no folder */
-#define PATIENCE      (2 * SEC)	  /* for a process that binds a name there: it may have been stopped */
+#include "host/tuned.h"
 
 struct folder {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* what does not fit is no folder */
@@ -104,7 +102,7 @@ static bool find_name_often(struct sockaddr_un *path, const struct sockaddr_un *
 	uint64_t now = clock_now();
 	bool found;
 
-	if (now - atomic_load_explicit(&looked, memory_order_relaxed) < LOOK_INTERVAL)
+	if (now - atomic_load_explicit(&looked, memory_order_relaxed) < NAME_INTERVAL)
 		return false;
 	found = find_name(path, name, size);
 	atomic_store_explicit(&looked, found ? 0 : now, memory_order_relaxed);
@@ -154,7 +152,7 @@ int name_bind_in_folder(int fd, const struct sockaddr_un *name, socklen_t size)
 	lock = open(f.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (lock < 0)
 		return -errno;
-	err = own_file_lock(lock, PATIENCE) ?: bind_if_dead(fd, &path);
+	err = own_file_lock(lock, LOCK_PATIENCE) ?: bind_if_dead(fd, &path);
 	close(lock);
 	return err;
 }

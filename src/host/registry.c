@@ -20,13 +20,9 @@
 #include "host/registry_lock.h"
 #include "host/services.h"
 #include "host/slot.h"
+#include "host/tuned.h"
 
 #define REGISTRY_NAME "uroce-registry-7" /* the number is the layout's version */
-
-/* For an answer, to begin with and where the registry was not had: on a busy machine helpers come late. Others wait for
- * the lock meanwhile. */
-#define ANSWER_MS 200
-#define LATE_MS	  1000
 
 /* NULL: errno. */
 static struct registry *map_registry(int memory)
@@ -203,7 +199,7 @@ int find_registry(struct steering *s)
 	struct patience patience;
 
 	if (err && err != -ENOENT)
-		err = ask_all(s, LATE_MS);
+		err = ask_all(s, ANSWER_LATE_MS);
 	if (err == -ENOENT)
 		err = make_registry(s);
 	if (err)

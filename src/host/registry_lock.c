@@ -15,12 +15,10 @@
 #include "host/name.h"
 #include "host/name_owner.h"
 #include "host/slot.h"
+#include "host/tuned.h"
 
 static _Atomic bool names_locked; /* by a thread of this process. Acquire and release pair with each other */
 static int locked_memory = -1;	  /* the memfd of the registry that it has locked. Guarded by the lock */
-
-#define WAIT_MIN (100 * USEC)
-#define WAIT_MAX (10 * MSEC)
 
 struct patience patience_of(uint64_t patience)
 {
@@ -32,7 +30,7 @@ struct patience patience_of(uint64_t patience)
 /* False: the lock is not to be had. Nothing signals that it is free, so its callers poll. */
 static bool names_wait(struct patience *p)
 {
-	uint64_t now = clock_now(), most = min_of(WAIT_MIN + (now - p->began) / 4, WAIT_MAX);
+	uint64_t now = clock_now(), most = min_of(LOCK_WAIT_MIN + (now - p->began) / 4, LOCK_WAIT_MAX);
 
 	if (now >= p->give_up)
 		return false;
@@ -70,7 +68,7 @@ static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, st
 
 	if (now < p->look)
 		return false;
-	p->look = now + (now - p->began) + WAIT_MIN;
+	p->look = now + (now - p->began) + LOCK_WAIT_MIN;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;

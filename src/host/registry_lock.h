@@ -10,8 +10,7 @@
 #include <sys/types.h>
 
 #include "base/clock.h"
-
-#define LOCK_PATIENCE (2 * SEC) /* the lock's holder may have been stopped by a debugger */
+#include "host/tuned.h"
 
 /* Of a thread that waits for a lock. Many processes may: each waits longer from time to time, at random, and does not
  * give up while the lock changes hands. */

@@ -21,12 +21,8 @@
 #include "host/registry_lock.h"
 #include "host/slot.h"
 #include "host/steering_program.h"
+#include "host/tuned.h"
 #include "link/netif.h"
-
-#define STRAYS		4	    /* as many cannot all have been in flight during a change ... */
-#define REPAIR_INTERVAL (10 * MSEC) /* ... and repairs are no more frequent than this */
-#define PRUNE_INTERVAL	(10 * MSEC) /* of so many processes, each that starts does not look for the dead ... */
-#define CROWD		64	    /* ... as that takes each of them 1 us for every other */
 
 /* ---- the program ---- */
 

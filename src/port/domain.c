@@ -12,9 +12,9 @@
 #include "base/lock.h"
 #include "host/services.h"
 #include "port/gsi.h"
+#include "port/tuned.h"
 
 #define CLAIM_SERVICE 0x7872632f75726f63u /* no service id of IBTA begins with that byte */
-#define CLAIM_TRIES   10000
 
 /* A domain that this process has open. */
 struct domain {

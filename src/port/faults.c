@@ -22,10 +22,7 @@
 #include "port/local_peer.h"
 #include "port/nearby.h"
 #include "port/transmit.h"
-
-#define HELD_MOST  4096u	/* packets of a QP; more are dropped, as by a queue that is full */
-#define OVERTAKEN  (2 * MSEC)	/* a packet that waits to be overtaken goes on after so long in any case */
-#define ROOM_AGAIN (100 * USEC) /* the ring has no room for a held packet: tried again */
+#include "port/tuned.h"
 
 /* A packet that is delayed. */
 struct held {
@@ -168,7 +165,7 @@ static struct held *hold(struct loop *l, struct qp *qp, const struct packet *p, 
 			 uint64_t now) REQUIRES(qp->lock)
 {
 	struct inject_qp *q = qp->inject;
-	struct held *h = q->held_count < HELD_MOST ? malloc(sizeof(*h) + packet_carries(p)) : NULL;
+	struct held *h = q->held_count < HELD_MAX ? malloc(sizeof(*h) + packet_carries(p)) : NULL;
 
 	if (!h)
 		return NULL;
@@ -415,7 +412,7 @@ void faults_sent(struct loop *l, struct qp *qp, struct local_peer *near, uint64_
 		if (!first || first->at > now)
 			break;
 		if (!send_held(qp, near, first, now)) {
-			arm(l, qp, now + ROOM_AGAIN);
+			arm(l, qp, now + FULL_WAIT);
 			return;
 		}
 		held_free(q, first);
@@ -634,7 +631,7 @@ void faults_expire(struct loop *l, struct qp *qp, uint64_t now)
 	list_each (i, &q->held)
 		next = min_of(next, container_of(i, struct held, link)->at);
 	if (next != NEVER)
-		arm(l, qp, max_of(next, now + ROOM_AGAIN));
+		arm(l, qp, max_of(next, now + FULL_WAIT));
 }
 
 /* ---- the peer's process ---- */

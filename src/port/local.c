@@ -23,6 +23,7 @@
 #include "loop/waiting.h"
 #include "memory/reach.h"
 #include "port/local_peer.h"
+#include "port/tuned.h"
 
 static void loop_nearby_forget(struct qp *qp, const struct local_peer *n) REQUIRES(qp->lock)
 {
@@ -49,8 +50,6 @@ void nearby_forget(struct loop *l, const struct local_peer *n)
 		lock_drop(&qp->lock);
 	}
 }
-
-#define LOOK_AGAIN (10 * USEC) /* between checks whether an expected call has come */
 
 /* MemorySanitizer and ThreadSanitizer of the program would not know of bytes that a local peer stores. */
 bool local_is_wanted(void)
@@ -417,7 +416,7 @@ void local_look(struct loop *l, uint64_t now)
 {
 	if (!lock_try(&l->local.lock))
 		return;
-	if (now - l->local.looked >= LOOK_AGAIN) {
+	if (now - l->local.looked >= EXPECT_AGAIN) {
 		l->local.looked = now;
 		if (has_event(l->local.listener, POLLIN))
 			hear_callers(l);

@@ -14,8 +14,7 @@
 #include "memory/reach.h"
 #include "object/qp.h"
 #include "port/local_peer.h"
-
-#define ROOM_AGAIN (LOCAL_RING / 4) /* room from which QPs that wait for it go on */
+#include "port/tuned.h"
 
 /* UC has no ACKs to tell when the old link is empty, so it changes before it has sent anything. */
 static bool may_change(const struct qp *qp)
@@ -137,7 +136,7 @@ static bool unstick_if_room(struct local_peer *n)
 
 	lock_take(&n->lock);
 	if (n->tx_ring.size)
-		room = ring_room(&n->tx_ring, n->tx_ring.size) >= ROOM_AGAIN;
+		room = ring_room(&n->tx_ring, n->tx_ring.size) >= RING_AGAIN;
 	lock_drop(&n->lock);
 	if (room)
 		local_peer_unstick(n);
@@ -171,7 +170,7 @@ static bool local_want(struct loop *l) REQUIRES(l->receive)
 
 		lock_take(&n->lock);
 		if (n->tx_ring.size)
-			any |= ring_want(&n->tx_ring, ROOM_AGAIN) && !list_empty(&n->stuck);
+			any |= ring_want(&n->tx_ring, RING_AGAIN) && !list_empty(&n->stuck);
 		lock_drop(&n->lock);
 	}
 	return any;

@@ -12,9 +12,7 @@
 #include "port/local_link.h"
 #include "port/local_peer.h"
 #include "port/transmit.h"
-
-#define LOOK_AGAIN (20 * MSEC) /* between checks whether a slow receiver has been stopped */
-#define CALL_AGAIN SEC	       /* between two calls of a slot that did not answer */
+#include "port/tuned.h"
 
 /* Asks the helper to call the slot, as that takes local.lock. */
 static void want(struct loop *l, uint16_t slot, uint64_t now)
@@ -87,7 +85,7 @@ static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
 {
 	uint64_t now = clock_now();
 
-	if (now - n->looked >= LOOK_AGAIN) {
+	if (now - n->looked >= STOPPED_AGAIN) {
 		n->stopped = n->pid && process_is_stopped(n->pid);
 		n->looked = now;
 	}

@@ -22,8 +22,7 @@
 #include "port/receive.h"
 #include "port/run.h"
 #include "port/target.h"
-
-#define BUDGET_MAX (512u << 10)
+#include "port/tuned.h"
 
 /* Slots of other processes are known once this one has the table of them. */
 static void loop_learn_owners(struct loop *l)

@@ -4,6 +4,7 @@
 #define UROCE_PORT_PORTS_H
 
 #include "loop/loop.h"
+#include "port/tuned.h"
 
 /* Fills path->port for path->sgid: binds UDP port 4791 of that address if this is the first QP to use it, and
  * starts the helper thread. 0 or -errno: EADDRINUSE (another user or the kernel's rxe holds the port; a message
@@ -22,9 +23,5 @@ void loop_learn_slots(struct hca *hca);
  * closes the link and frees the port. */
 int port_start(struct loop *l, struct port *port);
 void port_stop(struct loop *l, struct port *port);
-
-/* Bytes in flight at once: half of the receive buffer of a peer like this process, and not much more than a
- * processor's cache holds. */
-#define BUDGET_MIN (64u << 10)
 
 #endif

@@ -16,15 +16,10 @@
 #include "port/run.h"
 #include "port/severed.h"
 #include "port/transmit.h"
+#include "port/tuned.h"
 
 /* Room in the ring before a request is written, as its length is not known until then; an ACK finds some after it. */
 #define ROOM (RECORD_OVERHEAD + FAST_RING_MOST + BATCH_SPARE)
-/* Charge that is worth a train of its own: see loop_posted(). */
-#define TRAIN_CHARGE 16384u
-#define SOON	     4096u	 /* charge that takes no time to speak of */
-#define SENT_LATELY  (20 * USEC) /* UC, UD: then more is to come */
-
-#define NOTED 32 /* small posts to a local peer: one of so many is noted in last_post */
 
 static void note_post(struct loop *l)
 {

@@ -13,10 +13,7 @@
 #include "loop/helper.h"
 #include "loop/loop.h"
 #include "object/rss.h"
-
-#define BATCH 64u
-#define HOLD \
-	(200 * MSEC) /* a frame waits so long for a receive at most; the helper checks now and then if one is there */
+#include "port/tuned.h"
 
 struct raw_port {
 	struct port port; /* what paths point to */
@@ -191,7 +188,7 @@ static bool raw_may_wait(struct raw_port *p, struct flow_rule *rule, const struc
 		p->held = *frame;
 		p->held.since = now;
 	}
-	rule->starves = now >= p->held.since + HOLD;
+	rule->starves = now >= p->held.since + RAW_HOLD;
 	return !rule->starves;
 }
 
@@ -236,7 +233,7 @@ static bool raw_receive(void) REQUIRES(raw_lock)
 		struct raw_port *p = container_of(l, struct raw_port, all);
 
 		if (p->fd >= 0 && (!p->held.frame || offer(p, &p->held)))
-			any |= ether_receive(p->fd, p->buffer, BATCH, raw_deliver, p);
+			any |= ether_receive(p->fd, p->buffer, RAW_BATCH, raw_deliver, p);
 	}
 	return any;
 }

@@ -27,22 +27,7 @@
 #include "port/run.h"
 #include "port/target.h"
 #include "port/transmit.h"
-
-#define POLL_BATCH    1			       /* packets: one train, if they come in trains */
-#define RX_RING_BATCH 32		       /* packets from one local peer before the next one's turn */
-#define RX_RING_ALL   (LOCAL_RING / RING_UNIT) /* more packets than a ring holds */
-#define LOOK_AGAIN                                                                                                \
-	(10 * USEC) /* with local peers, a port that has been quiet is looked at so often only: it costs a system \
-		       call; ... */
-#define LOOK_SELDOM (50 * USEC) /* ... while they are at work, and nothing has come to it for ... */
-#define SILENT	    (10 * MSEC) /* ... so long; ... */
-#define RARE_POLLS                                                                                          \
-	8 /* ... and once in so many polls, if they are further apart than LOOK_AGAIN: of those that others \
-	     leave the processor to, most would else do little but look at ports; ... */
-#define LOOK_LEAST  (300 * USEC) /* ... but so often in any case */
-#define BUSY_POLLS  200u	 /* ... and is not quiet for so many polls when something has come */
-#define CATCH_UP    64		 /* trains: about what a receive buffer holds */
-#define DRAIN_BATCH 4096	 /* as much as a receive buffer may hold */
+#include "port/tuned.h"
 
 /* One reception: packets of one QP that follow each other find it locked. */
 struct rx {
@@ -538,9 +523,9 @@ static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t other
 {
 	const struct loop *l = port->loop;
 	bool silent = now > port->heard + SILENT;
-	uint64_t pause = at_work && silent ? LOOK_SELDOM : LOOK_AGAIN;
+	uint64_t pause = at_work && silent ? SELDOM_AGAIN : QUIET_AGAIN;
 
-	if (silent && now > l->looked + LOOK_AGAIN)
+	if (silent && now > l->looked + QUIET_AGAIN)
 		pause = max_of(pause, min_of(RARE_POLLS * (now - l->looked), LOOK_LEAST));
 	if (others)
 		pause *= 2;

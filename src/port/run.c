@@ -17,11 +17,9 @@
 #include "port/local_link.h"
 #include "port/nearby.h"
 #include "port/transmit.h"
+#include "port/tuned.h"
 
-#define READY_BATCH 64u		 /* QPs that one call runs at most */
-#define QP_BUDGET   16384u	 /* bytes: the smallest limit of a QP's window */
-#define TICK_SHIFT  20		 /* a tick is 2^20 ns */
-#define FULL_WAIT   (100 * USEC) /* until it is looked again whether a send buffer has room */
+#define TICK_SHIFT 20 /* a tick is 2^20 ns */
 
 /* What a thread needs to run QPs; made at its first use, freed when the thread ends. */
 struct worker {

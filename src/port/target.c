@@ -11,8 +11,7 @@
 #include "host/slot.h"
 #include "object/early.h"
 #include "port/run.h"
-
-#define DELEGATES_REAP 64 /* packets between two checks for delegates whose owners have died */
+#include "port/tuned.h"
 
 /* ---- the owner ---- */
 

@@ -27,6 +27,7 @@
 #include "port/raw.h"
 #include "port/receive.h"
 #include "port/target.h"
+#include "port/tuned.h"
 #include "progress/helper_thread.h"
 #include "progress/tuned.h"
 

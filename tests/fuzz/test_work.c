@@ -4,18 +4,30 @@
  * -fsanitize-coverage=trace-pc, which calls a function in each. The CRC is counted apart: which engine makes it depends
  * on the machine. How often it is made, and over how many bytes, does not. */
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/control_call.h"
+#include "base/rights.h"
 #include "cm/comm_id.h"
 #include "cm/machine.h"
 #include "wire/packet_frame.h"
+#include "device/device.h"
+#include "device/link_set.h"
+#include "device/link_state.h"
+#include "fault/inject.h"
 #include "link/record.h"
 #include "link/udp_receive.h"
+#include "loop/control.h"
 #include "host/handover.h"
 #include "host/introduction.h"
+#include "host/services.h"
 #include "host/slot.h"
 #include "object/rules.h"
 #include "rsocket/wire.h"
+#include "fuzz/live_trace.h"
 #include "wire/engines.h"
 #include "wire/headers.h"
 
@@ -65,11 +77,13 @@ static void parse_packet(size_t length)
 static void parse_frame(size_t length)
 {
 	struct packet_frame f;
+	uint8_t type[2];
 
 	packet_frame_parse(&f, input, (uint32_t)length);
-	input[12] = 0x08;
-	input[13] = 0;
+	memcpy(type, input + 12, sizeof(type));
+	memcpy(input + 12, (uint8_t[2]){0x08, 0}, sizeof(type)); /* IPv4 */
 	packet_frame_parse(&f, input, (uint32_t)length);
+	memcpy(input + 12, type, sizeof(type)); /* for the others */
 }
 
 static void check_icrc(size_t length)
@@ -164,6 +178,94 @@ static void read_rsocket(size_t length)
 	rs_read_header(&h, input, length);
 }
 
+/* Another process of this user sends it; with as many descriptors as a message can have. */
+static int connection_with_input(size_t length, unsigned descriptors)
+{
+	int s[2], fd[RIGHTS_MOST], bytes = 4 * MOST;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
+	setsockopt(s[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	for (unsigned i = 0; i < descriptors; i++)
+		fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	assert_int_equal(rights_send(s[0], input, length, fd, descriptors), 0);
+	for (unsigned i = 0; i < descriptors; i++)
+		close(fd[i]);
+	close(s[0]);
+	return s[1];
+}
+
+static void receive_rights(size_t length)
+{
+	struct introduction in;
+	int fd = connection_with_input(length, RIGHTS_MOST), given;
+	char answer[256];
+
+	if (!introduction_receive(fd, &in))
+		introduction_close(&in);
+	close(fd);
+	fd = control_take_answer(connection_with_input(length, 1), answer, sizeof(answer), &given, clock_now() + SEC);
+	if (fd >= 0)
+		close(fd);
+	if (given >= 0)
+		close(given);
+}
+
+static void serve_control(size_t length)
+{
+	struct control c = {.is_open = true, .listener = dup(0)};
+	int s[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
+	c.connection[0] = (struct control_connection){.fd = s[0], .used = true};
+	length = min_of(length, (size_t)CONTROL_MESSAGE);
+	assert_int_equal(send(s[1], input, length, 0), length);
+	control_serve(&c, s[0]);
+	control_close(&c);
+	close(s[1]);
+	inject_clear();
+}
+
+NO_LOCK_ANALYSIS static void parse_links(size_t length)
+{
+	struct device d = {.base.name = "uroce0"};
+	char *text = strndup((char *)input, length), *changed;
+	size_t n = strlen(text);
+	FILE *in = n ? fmemopen(text, n, "r") : NULL;
+
+	links_parse(in);
+	if (in)
+		fclose(in);
+	changed = links_rewritten(text, &d, true, &n);
+	free(changed);
+	free(text);
+	links_parse(NULL);
+}
+
+static bool lives(uint16_t slot)
+{
+	return slot & 1;
+}
+
+/* Any process of this user may have written it. Its size does not depend on the input's. */
+static void use_services(size_t length)
+{
+	static struct services services;
+
+	for (size_t at = 0; at < sizeof(services); at += length)
+		memcpy((char *)&services + at, input, min_of(length, sizeof(services) - at));
+	for (uint64_t id = 0; id < 4; id++) {
+		services_owner(&services, &here, id, lives);
+		services_claim(&services, 5, &here, id, (enum gsi_claim)id, lives);
+		services_release(&services, 5, &here, id);
+	}
+	services_forget(&services, (uint16_t)(input[0] & SLOT_LAST));
+}
+
+static void read_live_trace(size_t length)
+{
+	live_trace_read(input, length);
+}
+
 struct bound {
 	uint32_t fixed;	   /* however short the input is */
 	uint32_t per_kibi; /* and for each 1024 bytes */
@@ -185,6 +287,11 @@ static const struct parser {
 	{"frame", read_frame, {60, 0}, {0, 0}, {0, 0}},
 	{"connection management", parse_mad, {200, 0}, {0, 0}, {0, 0}},
 	{"rsocket", read_rsocket, {100, 0}, {0, 0}, {0, 0}},
+	{"message with descriptors", receive_rights, {400, 0}, {0, 0}, {0, 0}},
+	{"control request", serve_control, {4000, 0}, {0, 0}, {0, 0}},
+	{"ports that are down", parse_links, {1000, 16000}, {0, 0}, {0, 0}},
+	{"services", use_services, {5000000, 0}, {0, 0}, {0, 0}},
+	{"live trace", read_live_trace, {4000, 2500}, {0, 0}, {0, 0}},
 };
 
 /* Of any engine, for each call and each 1024 bytes. Without optimisation 105 and 836 are needed. */
@@ -232,11 +339,40 @@ static void references(void)
 	input[offsetof(struct record, flags)] = RECORD_REFERENCE;
 }
 
+/* The longest rule, and names and addresses in lines. */
+static void requests(void)
+{
+	const char request[] = "fault add ";
+
+	for (size_t i = 0; i < sizeof(input); i += 6)
+		memcpy(input + i, "drop, ", min_of((size_t)6, sizeof(input) - i));
+	memcpy(input, request, sizeof(request) - 1);
+}
+
+static void lines(void)
+{
+	for (size_t i = 0; i < sizeof(input); i += 8)
+		memcpy(input + i, i % 64 ? " fe80::1" : "\nuroce0 ", 8);
+}
+
+static void short_lines(void)
+{
+	for (size_t i = 0; i < sizeof(input); i++)
+		input[i] = i & 1 ? '\n' : 'a';
+}
+
+static void traces(void)
+{
+	live_trace_fill(input, sizeof(input));
+}
+
 static const struct {
 	const char *name;
 	void (*fill)(void);
-} contents[] = {{"zeros", zeros},     {"ones", ones},	    {"noise", noise},
-		{"headers", headers}, {"records", records}, {"references", references}};
+} contents[] = {{"zeros", zeros},	{"ones", ones},	      {"noise", noise},
+		{"headers", headers},	{"records", records}, {"references", references},
+		{"requests", requests}, {"lines", lines},     {"short lines", short_lines},
+		{"traces", traces}};
 
 static void is_bounded(const struct parser *p, const char *content, size_t length, const char *what, uint64_t n,
 		       const struct bound *b, uint64_t times, uint64_t bytes)

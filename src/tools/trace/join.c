@@ -9,8 +9,8 @@
 
 #include "wire/packet.h"
 
-#define WC_RECEIVE 128 /* IBV_WC_RECV: set in the opcode of every completion of a receive */
-#define SCAN	   65536
+#define WC_RECEIVE 128	 /* IBV_WC_RECV: set in the opcode of every completion of a receive */
+#define SCAN	   65536 /* requests that are looked at for one record */
 
 /* Kinds of acknowledgement that cover earlier requests too: index into conn->covered. */
 enum cover {
@@ -45,8 +45,10 @@ static uint32_t conn_of(struct joined *j, uint16_t file, uint64_t qpn)
 		return c;
 	c = j->conn_count++;
 	j->conns = room_for(j->conns, c, sizeof(*j->conns));
-	j->conns[c] = (struct conn){.file = file, .qpn = (uint32_t)qpn, .peer = NO_CONN};
+	j->conns[c] = (struct conn){
+		.file = file, .qpn = (uint32_t)qpn, .peer = NO_CONN, .namesake = map_get(&j->by_number, (uint32_t)qpn)};
 	map_put(&j->by_qpn, key, c);
+	map_put(&j->by_number, (uint32_t)qpn, c);
 	return c;
 }
 
@@ -57,16 +59,16 @@ static void find_peer(struct joined *j, uint32_t c)
 	struct conn *conn = &j->conns[c];
 	int best = 0;
 
-	for (uint32_t i = 0; i < j->conn_count; i++) {
+	for (uint32_t i = map_get(&j->by_number, conn->dest_qpn); i != NO_CONN; i = j->conns[i].namesake) {
 		struct conn *other = &j->conns[i];
 		int score;
 
-		if (other->qpn != conn->dest_qpn || (other->dest_qpn && other->dest_qpn != conn->qpn))
+		if (other->dest_qpn && other->dest_qpn != conn->qpn)
 			continue;
 		score = 1 + 2 * (other->dest_qpn == conn->qpn) + (other->file != conn->file) +
 			4 * (conn->sq_psn && conn->sq_psn == other->rq_psn) +
 			4 * (conn->rq_psn && conn->rq_psn == other->sq_psn);
-		if (score <= best)
+		if (score < best) /* of two that are as likely, the earlier one */
 			continue;
 		best = score;
 		conn->peer = i;
@@ -306,13 +308,15 @@ static void on_build(struct joined *j, uint32_t i, const struct record *e)
 /* Which of our queue pairs an ACK went out from is only known by where it goes to. */
 static uint32_t requester_at(struct joined *j, uint16_t from, uint64_t dest_qpn)
 {
-	for (uint32_t c = 0; c < j->conn_count; c++) {
-		struct conn *conn = &j->conns[c];
+	uint32_t found = NO_CONN;
 
-		if (conn->qpn == dest_qpn && conn->peer != NO_CONN && j->conns[conn->peer].file == from)
-			return c;
+	for (uint32_t c = map_get(&j->by_number, dest_qpn); c != NO_CONN; c = j->conns[c].namesake) {
+		uint32_t peer = j->conns[c].peer;
+
+		if (peer != NO_CONN && j->conns[peer].file == from)
+			found = c; /* the earliest one */
 	}
-	return NO_CONN;
+	return found;
 }
 
 static void on_send(struct joined *j, uint32_t i, const struct record *e)
@@ -495,7 +499,7 @@ static void on_poll(struct joined *j, uint32_t i, const struct record *e)
 	uint32_t *next = receive ? &conn->rpolled : &conn->polled;
 	uint32_t end = receive ? conn->receiveds : conn->dones;
 
-	for (uint32_t n = *next; n < end; n++) {
+	for (uint32_t n = *next; n < end && n - *next < SCAN; n++) {
 		uint32_t q = receive ? conn->received[n] : conn->done[n];
 		uint64_t wr_id = receive ? conn->received_id[n] : j->requests[q].wr_id;
 
@@ -576,6 +580,7 @@ void join_free(struct joined *j)
 	free(j->conns);
 	free(j->requests);
 	free(j->steps);
+	map_free(&j->by_number);
 	map_free(&j->by_qpn);
 	map_free(&j->by_wqe);
 	map_free(&j->receive_posts);

@@ -28,7 +28,7 @@ enum milestone {
 };
 
 #define NO_STEP UINT32_MAX
-#define NO_CONN UINT32_MAX
+#define NO_CONN UINT32_MAX /* no value of a map */
 
 struct step {
 	uint32_t record;
@@ -55,8 +55,9 @@ struct conn {
 	uint16_t file;
 	uint32_t qpn, dest_qpn, mtu;
 	uint32_t sq_psn, rq_psn;
-	uint32_t peer;	/* the other end's queue pair, NO_CONN: in none of the files */
-	uint32_t *sent; /* its requests that were picked up, in order of PSN */
+	uint32_t namesake; /* an earlier one with this number, of another file; NO_CONN: there is none */
+	uint32_t peer;	   /* the other end's queue pair, NO_CONN: in none of the files */
+	uint32_t *sent;	   /* its requests that were picked up, in order of PSN */
 	uint32_t sents;
 	uint32_t near, peer_near;      /* where in `sent` the last search ended: our records', the peer's */
 	uint32_t covered[4];	       /* up to where in `sent` an acknowledgement was built, sent, received, used */
@@ -72,7 +73,8 @@ struct joined {
 	struct request *requests; /* in order of posting */
 	struct step *steps;
 	uint32_t conn_count, request_count, step_count;
-	uint32_t partial; /* records of requests whose posting is not in the files */
+	uint32_t partial;     /* records of requests whose posting is not in the files */
+	struct map by_number; /* queue pairs: the last with that number; the others are its namesakes */
 	struct map by_qpn, by_wqe, receive_posts, receive_users, packets;
 };
 

@@ -11,7 +11,7 @@
 #include "cm/state.h"
 #include "fault/inject.h"
 #include "verbs/context.h"
-#include "verbs/qp.h"
+#include "verbs/qp_modify.h"
 
 /* RNR timer of the peer: 0.64 ms. (The kernel sends 0, which is 655 ms.) */
 #define MIN_RNR_TIMER 12

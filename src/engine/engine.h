@@ -114,6 +114,8 @@ uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
  * resolved the address vectors into qp->path and qp->alternate (before the call, if IBV_QP_AV or IBV_QP_ALT_PATH is in
  * mask) and limited the path MTU to the port's. */
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
+/* All attributes of the QP: ibv_query_qp(3). */
+void engine_query(const struct qp *qp, struct ibv_qp_attr *attr) REQUIRES(qp->lock);
 /* Sends requests over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or with
  * mtu 0, over the network. No new request is started until everything in flight has been acknowledged. True: the
  * link has changed. False: call again before the next engine_run(). */

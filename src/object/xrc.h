@@ -23,11 +23,11 @@ struct xrc_delegation {
 	uint32_t begin_msn, msn;
 };
 
-/* A process or QP that has opened a target, other than its creator. */
+/* What has opened a target beside its creator: another process (verbs/remote_qp.c), or a handle of this one
+ * (verbs/shared_qp.c). */
 struct xrc_opener {
-	struct list link;      /* in xrc.openers of the target */
-	struct qp *view;       /* what the application has; NULL: another process has opened it ... */
-	struct remote *remote; /* ... over this connection: verbs/remote_qp.h */
+	struct list link;					      /* in xrc.openers of the target */
+	void (*tell)(struct xrc_opener *o, enum ibv_event_type type); /* with qp->lock held; blocks never */
 };
 
 struct xrc {

@@ -13,7 +13,6 @@
 #include "progress/wait.h"
 #include "verbs/context.h"
 #include "verbs/cq_front.h"
-#include "verbs/remote_qp.h"
 
 struct event {
 	struct list link;
@@ -82,24 +81,24 @@ void async_cq_error(struct cq *cq)
 		   (struct ibv_async_event){.element.cq = ibv_cq_ex_to_cq(&cq->base), .event_type = IBV_EVENT_CQ_ERR});
 }
 
+void async_tell_qp(struct ibv_qp *qp, enum ibv_event_type type)
+{
+	async_tell(context_of(qp->context), (struct ibv_async_event){.element.qp = qp, .event_type = type});
+}
+
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
 	if (qp->verbs.wq) /* a work queue: the application does not know its QP, and IBV_EVENT_WQ_FATAL belongs to no
 		       queue here */
 		return;
 	if (!qp->xrc || !qp->xrc->is_closed)
-		async_tell(context_of(qp->base.context),
-			   (struct ibv_async_event){.element.qp = &qp->base, .event_type = type});
+		async_tell_qp(&qp->base, type);
 	if (!qp->xrc)
 		return;
 	list_each_safe (l, &qp->xrc->openers) {
-		const struct xrc_opener *o = container_of(l, struct xrc_opener, link);
+		struct xrc_opener *o = container_of(l, struct xrc_opener, link);
 
-		if (o->remote)
-			remote_tell(o->remote, type);
-		else
-			async_tell(context_of(o->view->base.context),
-				   (struct ibv_async_event){.element.qp = &o->view->base, .event_type = type});
+		o->tell(o, type);
 	}
 }
 

@@ -14,10 +14,13 @@ struct srq;
 /* Queues an event of the port or of the device. */
 void async_event(struct context *c, enum ibv_event_type type);
 
-/* Members of hca_ops. async_qp_event(): with qp->lock held. */
+/* Members of hca_ops. async_qp_event(): tells all that have the QP open; with qp->lock held. */
 void async_cq_error(struct cq *cq);
 void async_qp_event(struct qp *qp, enum ibv_event_type type);
 void async_srq_event(struct srq *srq, enum ibv_event_type type);
+
+/* Queues an event of one handle of a QP, in its context. */
+void async_tell_qp(struct ibv_qp *qp, enum ibv_event_type type);
 
 /* Whether a number, from another process, is that of an event of queue pairs. */
 bool async_is_of_qp(int type);

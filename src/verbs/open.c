@@ -29,7 +29,6 @@
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
-#include "verbs/remote_qp.h"
 #include "verbs/table.h"
 
 static const struct hca_ops hca_ops = {
@@ -187,7 +186,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 		return 0;
 	}
 	monitor_leave(&c->user);
-	remote_bury(c);
+	qps_bury(c);
 	async_forget_all(c);
 	/* The man page lets the objects of a closed device exist further. If there are any, the context is not freed,
 	 * since they may be used; but it sends and receives no packets any more. */

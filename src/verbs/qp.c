@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: checks of attributes, creation, state changes and destruction by the application. */
+/* Queue pairs: creation, query and destruction. */
 #include "verbs/qp.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/address.h"
 #include "base/cause.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
@@ -17,31 +14,23 @@
 #include "device/adapter.h"
 #include "device/device.h"
 #include "device/front.h"
-#include "device/listen.h"
-#include "device/path.h"
 #include "engine/engine.h"
 #include "fault/inject.h"
 #include "object/qp.h"
-#include "object/show.h"
 #include "port/faults.h"
 #include "port/group.h"
-#include "port/local.h"
 #include "port/ports.h"
 #include "port/post.h"
 #include "port/raw.h"
-#include "port/receive.h"
-#include "progress/poll.h"
 #include "verbs/async.h"
 #include "verbs/builder.h"
 #include "verbs/context.h"
 #include "verbs/cq_front.h"
+#include "verbs/qp_modify.h"
 #include "verbs/remote_qp.h"
 #include "verbs/shared_qp.h"
 #include "verbs/table.h"
 #include "verbs/wq.h"
-
-#define ANSWERS (10 * MSEC) /* about the time that another process may occupy the processor */
-#define IN_VAIN (1000 * MSEC)
 
 static bool type_known(enum ibv_qp_type type)
 {
@@ -204,8 +193,10 @@ static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp
 	pthread_cond_init(&qp->base.cond, NULL);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
 		qp->loop.no_multicast_loop = attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-	if (is_xrc_target(qp))
+	if (is_xrc_target(qp)) {
+		qps_bury(NULL);
 		share_qp(qp, (struct xrcd *)attr->xrcd);
+	}
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	if (qp->transport == TRANSPORT_RAW)
 		error = prepare_raw(qp, attr);
@@ -274,327 +265,12 @@ PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return qp && ((struct qp *)qp)->verbs.builder ? &((struct qp *)qp)->ex : NULL;
 }
 
-/* Checks the port, the partition and the limits of the adapter, which the engine's tables do not know. */
-static int check_port(const struct ibv_qp_attr *a, int mask)
-{
-	const struct ibv_device_attr *limit = &adapter()->attr;
-	const struct {
-		int bit;
-		const char *name;
-		bool wrong;
-		int value;
-	} rows[] = {
-		{IBV_QP_PORT, "port_num", a->port_num != PORT, a->port_num},
-		{IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index != 0, a->pkey_index},
-		{IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", a->max_rd_atomic > limit->max_qp_init_rd_atom,
-		 a->max_rd_atomic},
-		{IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", a->max_dest_rd_atomic > limit->max_qp_rd_atom,
-		 a->max_dest_rd_atomic},
-	};
-
-	if (mask & IBV_QP_ALT_PATH && !(limit->device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG))
-		return EOPNOTSUPP;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if ((mask & rows[i].bit) && rows[i].wrong)
-			return because(CAUSE_MODIFY_VALUE, EINVAL, "ibv_modify_qp: the device has no %s of %d",
-				       rows[i].name, rows[i].value);
-	return 0;
-}
-
-/* Limits the path MTU to the port's MTU. Adapters accept any path MTU, and many programs set 4096 at both ends:
- * one-packet messages then work if the network passes them. Here longer messages work too, in packets that fit the
- * port. */
-static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
-{
-	struct ibv_qp_attr a = *attr;
-
-	if ((mask & IBV_QP_PATH_MTU) && a.path_mtu <= IBV_MTU_4096)
-		a.path_mtu = min_of(a.path_mtu, device_active_mtu(d));
-	return a;
-}
-
-/* Logs the right GID index: a wrong index is the most frequent mistake, and EINVAL does not explain it. */
-static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh)
-{
-	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
-	bool is_ipv4 = address_is_ipv4(&grh->dgid);
-	union ibv_gid gid, better;
-	int index = device_first_gid(d, is_ipv4, &better);
-
-	gid_print(grh->dgid.raw, peer);
-	if (!device_gid(d, grh->sgid_index, &gid))
-		snprintf(own, sizeof(own), "empty");
-	else if (address_is_ipv4(&gid) != is_ipv4)
-		gid_print(gid.raw, own);
-	else
-		return;
-	if (index >= 0)
-		log_warn("%s: GID index %u is %s, from where no path leads to %s: use GID index %d, %s (see uroce "
-			 "devices, UROCE_GID_ORDER)",
-			 d->base.name, grh->sgid_index, own, peer, index, gid_print(better.raw, right));
-	else
-		log_warn("%s: GID index %u is %s, from where no path leads to %s: the interface has no %s address",
-			 d->base.name, grh->sgid_index, own, peer, is_ipv4 ? "IPv4" : "IPv6");
-}
-
-static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
-{
-	int err = path_resolve(d, av, path);
-
-	if (err && av->is_global)
-		qp_explain_gids(d, &av->grh);
-	if (err || address_is_multicast(&path->dgid))
-		return EINVAL;
-	return -loop_attach(path);
-}
-
-/* The paths that a QP has, will have, or has no more. */
-struct paths {
-	struct path main, alternate;
-};
-
-/* Finds the process of the peer QP. The engine checks later if the attributes may be changed now. */
-static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct path *path)
-{
-	if (path->port && qp->transport != TRANSPORT_UD)
-		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
-}
-
-/* Resolves the address vectors that are given. 0 or errno; what has been made is the caller's in any case. */
-static int make_paths(struct qp *qp, struct device *d, const struct ibv_qp_attr *a, int mask, struct paths *made)
-{
-	int error = 0;
-
-	if (mask & IBV_QP_AV)
-		error = qp_resolve(d, &a->ah_attr, &made->main);
-	if (!error && (mask & IBV_QP_ALT_PATH))
-		error = qp_resolve(d, &a->alt_ah_attr, &made->alternate);
-	introduce(qp, a, mask, &made->main);
-	introduce(qp, a, mask, &made->alternate);
-	return error;
-}
-
-/* From RTR on a UD QP receives at all addresses of its device, and sends no packet larger than the port's MTU. 0 or
- * errno. */
-static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
-{
-	int error;
-
-	if (qp->transport != TRANSPORT_UD || qp->verbs.listens)
-		return 0;
-	error = listen_everywhere(&c->listen);
-	if (error)
-		return -error;
-	lock_take(&qp->lock);
-	qp->verbs.listens = true;
-	qp->mtu = 128u << device_active_mtu(c->device);
-	lock_drop(&qp->lock);
-	return 0;
-}
-
-static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
-{
-	bool listens;
-
-	lock_take(&qp->lock);
-	listens = qp->verbs.listens && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT);
-	qp->verbs.listens &= !listens;
-	lock_drop(&qp->lock);
-	if (listens)
-		listen_leave(&c->listen);
-}
-
-static void detach_path(struct path *path)
-{
-	if (path->port)
-		loop_detach(path);
-	path->port = NULL;
-}
-
-/* Releases the links of paths that the QP does not use any more. */
-static void detach(struct paths *paths)
-{
-	detach_path(&paths->main);
-	detach_path(&paths->alternate);
-}
-
-/* A raw packet QP has no path: it sends through its device's interface, with frames up to the interface's MTU. (The
- * change to RESET has cleared both fields.) */
-static void use_interface(struct qp *qp) REQUIRES(qp->lock)
-{
-	enum { HEADER = 14 + 4 }; /* Ethernet's, and a VLAN tag */
-
-	qp->path.port = qp->state == IBV_QPS_RESET ? NULL : qp->loop.raw;
-	if (qp->state == IBV_QPS_RTR)
-		qp->mtu = device_interface_mtu(context_of(qp->base.context)->device) + HEADER;
-}
-
-/* Sets the paths, calls the engine, and restores the paths if the engine refuses. Returns in *paths those that are not
- * used any more. */
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struct paths *paths) REQUIRES(qp->lock)
-{
-	struct paths old = {qp->path, qp->alternate};
-	int error;
-
-	/* send the owed ACKs first, as an adapter does at once: the destination may be cleared below */
-	loop_run(qp);
-	if (mask & IBV_QP_AV)
-		qp->path = paths->main;
-	if (mask & IBV_QP_ALT_PATH)
-		qp->alternate = paths->alternate;
-	error = engine_modify(qp, attr, mask, clock_now());
-	if (error) {
-		qp->path = old.main;
-		qp->alternate = old.alternate;
-		return -error;
-	}
-	if (mask & IBV_QP_AV)
-		paths->main = old.main;
-	if (mask & IBV_QP_ALT_PATH)
-		paths->alternate = old.alternate;
-	if (qp->state == IBV_QPS_RESET) {
-		*paths = (struct paths){qp->path, qp->alternate};
-		qp->path = qp->alternate = (struct path){0};
-	}
-	qp->base.state = qp->state;
-	if (qp->loop.raw)
-		use_interface(qp);
-	loop_run(qp);
-	return 0;
-}
-
-/* For a QP that accepts no more requests: waits for the end of the one-sided operations that local peers have started.
- */
-static void qp_settle(struct qp *qp) EXCLUDES(qp->lock)
-{
-	bool closed;
-
-	lock_take(&qp->lock);
-	closed = qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR;
-	lock_drop(&qp->lock);
-	if (closed)
-		show_settle(qp->hca);
-}
-
-/* Before moving to ERR at the program's request, wait at most ANSWERS for ACKs. An adapter sends and receives ACKs long
- * before a peer that has all its data can tell this program so over another channel; here an ACK may wait for a
- * processor. If a wait fails, no further QP waits for IN_VAIN, so that many QPs to one stopped peer do not wait one by
- * one. */
-static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
-{
-	static _Atomic uint64_t hopeless_until;
-	uint64_t at = clock_now(), until = at + ANSWERS;
-	bool awaits;
-
-	loop_catch_up();
-	/* relaxed: any previous value of this time is good enough */
-	if (at < atomic_load_explicit(&hopeless_until, memory_order_relaxed))
-		return;
-	for (;;) {
-		lock_take(&qp->lock);
-		awaits = engine_expects_success(qp);
-		lock_drop(&qp->lock);
-		if (!awaits)
-			return;
-		at = clock_now();
-		if (at >= until)
-			break;
-		loop_progress();
-	}
-	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
-}
-
-/* `error`: 0, or an error that the caller has found. */
-static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
-{
-	error = error ?: remote_modify(shared_qp(base), attr, mask);
-	if (error)
-		return fail(error);
-	if (mask & IBV_QP_STATE)
-		base->state = attr->qp_state;
-	return 0;
-}
-
-static int modify_fail(int error)
-{
-	cause_shortage("ibv_modify_qp", error);
-	return fail(error);
-}
-
-PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
-{
-	struct paths paths = {0};
-	struct ibv_qp_attr a;
-	struct context *c;
-	struct qp *qp;
-	int error = qp_check(base);
-
-	if (inject_call(CALL_ibv_modify_qp))
-		return errno;
-	if (error || !attr)
-		return fail(error ?: EINVAL);
-	qp = shared_qp(base);
-	c = context_of(base->context);
-	error = check_port(attr, mask);
-	a = qp_limit(c->device, attr, mask);
-	if (qp_is_remote(qp))
-		return modify_remote(base, &a, mask, error);
-	/* without the QP's lock, because binding a socket and starting a thread take long */
-	if (!error)
-		error = make_paths(qp, c->device, &a, mask, &paths);
-	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
-		error = qp_listen_for(qp, c);
-	if (error) {
-		detach(&paths);
-		return modify_fail(error);
-	}
-	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
-		await_answers(qp);
-	lock_take(&qp->lock);
-	error = modify(qp, &a, mask, &paths);
-	base->state = qp->state;
-	lock_drop(&qp->lock);
-	if (hooks_any() && base->state == IBV_QPS_RESET)
-		check_forget_requests(base);
-	if (hooks_any() && !error && mask & IBV_QP_STATE)
-		check_moved(base);
-	qp_settle(qp);
-	detach(&paths);
-	listen_no_more(qp, c);
-	return error ? modify_fail(error) : 0;
-}
-
-void fail_qp_unsettled(struct ibv_qp *base)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	struct qp *qp = shared_qp(base);
-	struct paths none = {0};
-
-	loop_catch_up();
-	lock_take(&qp->lock);
-	modify(qp, &attr, IBV_QP_STATE, &none);
-	base->state = qp->state;
-	lock_drop(&qp->lock);
-}
-
-void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr)
-{
-	*attr = qp->attr;
-	attr->qp_state = attr->cur_qp_state = qp->state;
-	attr->cap = qp->cap;
-	if (qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE)
-		attr->rq_psn = qp->resp.expected.v;
-	if (qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_SQE)
-		attr->sq_psn = qp->req.high.v;
-	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
-}
-
 static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
 {
 	if (qp_is_remote(qp))
 		return remote_query(qp, attr);
 	lock_take(&qp->lock);
-	qp_attributes(qp, attr);
+	engine_query(qp, attr);
 	lock_drop(&qp->lock);
 	return 0;
 }
@@ -628,25 +304,6 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* Moves the QP to RESET: it causes no packet, timer or event any more. */
-static void qp_silence(struct qp *qp, struct context *c, bool settles) EXCLUDES(qp->lock)
-{
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-	struct paths paths = {0};
-
-	if (hca_is_inert(qp->hca))
-		return;
-	lock_take(&qp->lock);
-	if (hooks_any())
-		faults_release(qp);
-	modify(qp, &reset, IBV_QP_STATE, &paths);
-	lock_drop(&qp->lock);
-	if (settles)
-		show_settle(qp->hca);
-	detach(&paths);
-	listen_no_more(qp, c);
-}
-
 /* Removes the QP: no packet can reach it, and no event is sent. */
 static void dispose(struct qp *qp)
 {
@@ -665,10 +322,14 @@ static void dispose(struct qp *qp)
 	qp_destroy(qp);
 }
 
-void bury_qp(struct qp *qp)
+void qps_bury(struct context *closing)
 {
-	qp_silence(qp, NULL, true);
-	dispose(qp);
+	struct qp *qp;
+
+	while ((qp = remote_take_dead(closing))) {
+		qp_silence(qp, NULL, true);
+		dispose(qp);
+	}
 }
 
 static void destroy(struct ibv_qp *base, bool settles)

@@ -7,14 +7,15 @@
 
 struct context;
 
-/* Move the QP to ERR, or destroy it, without waiting for one-sided operations that a local peer has started in our
- * memory: they may continue until show_settle(). The second is for QPs that may be destroyed. */
-void fail_qp_unsettled(struct ibv_qp *qp);
+/* ibv_destroy_qp(3) of a QP that may be destroyed, without waiting for one-sided operations that a local peer has
+ * started: they may go on until show_settle(). */
 void destroy_qp_unsettled(struct ibv_qp *qp);
 
 /* Moves the QPs that the application left open in a closed context to RESET. */
 void qps_abandon(struct context *c);
 /* Makes the QPs of a context whose device is removed flush their requests. */
 void qps_fail(struct context *c);
+/* Destroys the QPs that no process has open any more: remote_take_dead(). */
+void qps_bury(struct context *closing);
 
 #endif

@@ -22,7 +22,6 @@
 #include "port/post.h"
 #include "verbs/async.h"
 #include "verbs/context.h"
-#include "verbs/shared_qp.h"
 
 #define REMOTE_VERSION 3u /* version of the messages below; part of the socket name */
 #define CALLERS	       255
@@ -69,7 +68,7 @@ static socklen_t remote_name(struct sockaddr_un *address, uint16_t slot)
 
 static bool is_view(const struct remote *r)
 {
-	return r->qp && !r->opener.remote;
+	return r->qp && !r->opener.tell;
 }
 
 static void remote_send(int fd, const struct message *m)
@@ -94,21 +93,27 @@ static void remote_unlink(struct remote *r) REQUIRES(remote_lock)
 
 /* ---- in the owner: requests of other processes ---- */
 
+static void remote_tell(struct xrc_opener *o, enum ibv_event_type type)
+{
+	remote_send(container_of(o, struct remote, opener)->fd,
+		    &(struct message){.what = REMOTE_EVENT, .result = (int32_t)type});
+}
+
 static int serve_open(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
 {
 	if (r->qp)
 		return EINVAL;
-	r->opener.remote = r;
+	r->opener.tell = remote_tell;
 	list_append(&qp->xrc->openers, &r->opener.link);
 	qp->xrc->open++;
 	r->qp = qp;
-	qp_attributes(qp, &m->attr);
+	engine_query(qp, &m->attr);
 	return 0;
 }
 
 static int serve_query(struct remote *r, struct qp *qp, struct message *m) REQUIRES(qp->lock, remote_lock)
 {
-	qp_attributes(qp, &m->attr);
+	engine_query(qp, &m->attr);
 	return 0;
 }
 
@@ -156,7 +161,7 @@ static void drop_opener(struct remote *r) REQUIRES(remote_lock)
 	lock_drop(&qp->lock);
 	remote_unlink(r);
 	if (last)
-		list_append(&orphans, &r->link); /* remote_bury() destroys the QP, since that needs other locks */
+		list_append(&orphans, &r->link); /* remote_take_dead(): to destroy the QP takes other locks */
 	else
 		free(r);
 }
@@ -345,11 +350,6 @@ void remote_withdraw(struct qp *qp)
 	remote_end(qp->hca);
 }
 
-void remote_tell(const struct remote *opener, enum ibv_event_type type)
-{
-	remote_send(opener->fd, &(struct message){.what = REMOTE_EVENT, .result = (int32_t)type});
-}
-
 /* True if the QP was created in this context, and no opener is in this process. */
 static bool remote_ends_with(struct qp *qp, const struct context *closing)
 {
@@ -357,32 +357,31 @@ static bool remote_ends_with(struct qp *qp, const struct context *closing)
 
 	lock_take(&qp->lock);
 	list_each (l, &qp->xrc->openers)
-		ends &= !container_of(l, struct xrc_opener, link)->view;
+		ends &= container_of(l, struct xrc_opener, link)->tell == remote_tell;
 	lock_drop(&qp->lock);
 	return ends;
 }
 
-void remote_bury(struct context *closing)
+struct qp *remote_take_dead(struct context *closing)
 {
-	struct list dead, *l;
+	struct remote *r = NULL;
+	struct list *l;
+	struct qp *qp;
 
-	list_init(&dead);
 	lock_take(&remote_lock);
 	list_each_safe (i, &connections) {
-		struct remote *r = container_of(i, struct remote, link);
-
-		if (closing && r->opener.remote && remote_ends_with(r->qp, closing))
+		r = container_of(i, struct remote, link);
+		if (closing && r->opener.tell && remote_ends_with(r->qp, closing))
 			drop_opener(r);
 	}
-	while ((l = list_pop(&orphans)))
-		list_append(&dead, l);
+	l = list_pop(&orphans);
 	lock_drop(&remote_lock);
-	while ((l = list_pop(&dead))) {
-		struct remote *r = container_of(l, struct remote, link);
-
-		bury_qp(r->qp);
-		free(r);
-	}
+	if (!l)
+		return NULL;
+	r = container_of(l, struct remote, link);
+	qp = r->qp;
+	free(r);
+	return qp;
 }
 
 /* Sets the time limit of blocking calls on the socket. False: the time is up. */

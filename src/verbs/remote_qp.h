@@ -26,11 +26,9 @@ void remote_forget(void) REQUIRES(remote_lock);
  * without that. remote_withdraw(): before the QP is destroyed; no calls come for it afterwards. */
 void remote_offer(struct qp *qp) EXCLUDES(qp->lock);
 void remote_withdraw(struct qp *qp) EXCLUDES(qp->lock);
-/* Sends an event to a remote process that has the QP open. */
-void remote_tell(const struct remote *opener, enum ibv_event_type type);
-/* Destroys the QPs whose last opener was remote and has closed them. If `closing` is given, destroys also the QPs of
- * this context that only remote processes have open. */
-void remote_bury(struct context *closing);
+/* Takes a QP whose last opener was remote and has closed it: the caller destroys it. NULL: there is none. If `closing`
+ * is given, QPs of this context that only remote processes have open are closed first. */
+struct qp *remote_take_dead(struct context *closing);
 
 /* ---- calls in other processes ---- */
 

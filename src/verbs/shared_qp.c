@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "device/front.h"
+#include "verbs/async.h"
 #include "verbs/context.h"
 #include "verbs/remote_qp.h"
 #include "verbs/table.h"
@@ -15,6 +16,11 @@ struct view {
 	struct xrc xrc;
 	struct xrc_opener opener;
 };
+
+static void view_tell(struct xrc_opener *o, enum ibv_event_type type)
+{
+	async_tell_qp(&container_of(o, struct view, opener)->qp.base, type);
+}
 
 static void xrcd_count_user(struct xrcd *xrcd, uint32_t by)
 {
@@ -30,7 +36,6 @@ void share_qp(struct qp *qp, struct xrcd *xrcd)
 	qp->xrc->domain = xrcd->name;
 	qp->xrc->open = 1;
 	lock_drop(&qp->lock);
-	remote_bury(NULL);
 	if (xrcd->name.device != XRCD_PRIVATE)
 		remote_offer(qp);
 }
@@ -62,7 +67,7 @@ static struct qp *make_opened(struct qp *qp, struct ibv_context *context, const 
 	if (!v)
 		return NULL;
 	opened->xrc = &v->xrc;
-	v->opener.view = opened;
+	v->opener.tell = view_tell;
 	v->xrc.real = qp;
 	v->xrc.xrcd = (struct xrcd *)attr->xrcd;
 	opened->hca = qp->hca;
@@ -110,8 +115,10 @@ static struct qp *open_target(struct ibv_context *context, const struct ibv_qp_o
 	opened = make_opened(qp, context, attr);
 	unused = !qp->xrc->open;
 	lock_drop(&qp->lock);
-	if (unused)
-		bury_qp(qp);
+	if (unused) { /* the QP of another process, which remote_find() has just made */
+		remote_close(qp);
+		qp_destroy(qp);
+	}
 	return opened ?: fail_null(ENOMEM);
 }
 

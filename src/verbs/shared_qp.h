@@ -35,9 +35,4 @@ void share_qp(struct qp *qp, struct xrcd *xrcd) EXCLUDES(qp->lock);
 /* One opener closes the QP and gets no events any more. True if it was the last opener. */
 bool unshare_qp(struct qp *opened);
 
-/* qp.c, for remote_qp.c. Fills what ibv_query_qp() returns. */
-void qp_attributes(const struct qp *qp, struct ibv_qp_attr *attr) REQUIRES(qp->lock);
-/* Destroys a QP that no process has open or will open. */
-void bury_qp(struct qp *qp) EXCLUDES(qp->lock);
-
 #endif

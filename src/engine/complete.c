@@ -6,7 +6,13 @@
 #include "engine/lane.h"
 #include "engine/owed.h"
 #include "engine/timers.h"
+#include "memory/gpu.h"
 #include "wire/grh.h"
+
+enum ibv_wc_status settled(enum ibv_wc_status status)
+{
+	return status != IBV_WC_SUCCESS || !hook_is_on(HOOK_GPU) || gpu_settle() ? status : IBV_WC_FATAL_ERR;
+}
 
 /* XRC: the completion goes to the CQ of the SRQ that the message named; if that is gone, the message is lost with
  * it. */
@@ -14,8 +20,10 @@ static void push_receive(struct qp *qp, struct cqe *cqe)
 {
 	struct srq *srq, *named;
 
-	if (hooks_any())
-		hooks_complete_receive(qp, cqe);
+	if (hooks_any()) {
+		cqe->status = (uint8_t)settled(cqe->status);
+		cqe->status = (uint8_t)hooks_complete_receive(qp, cqe);
+	}
 	if (!is_xrc_target(qp)) {
 		complete(qp, qp->recv_cq, NULL, NULL, *cqe);
 		return;
@@ -148,17 +156,11 @@ static inline __attribute__((always_inline)) void push_received(struct qp *qp, e
 {
 	const struct opcode_info *info = &opcode_info[last->opcode];
 	struct responder *r = &qp->resp;
-	struct cqe cqe = {
-		.wr_id = r->recv->wr_id,
-		.qpn = qp->base.qp_num,
-		.byte_len = r->received,
-		.wqe = r->recv_position,
-		.status = status,
-		.opcode = info->flags & IS_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.marks = last->solicited ? CQE_SOLICITED : 0,
-		.src_qp = qp->attr.dest_qp_num,
-	};
+	struct cqe cqe = cqe_received(qp, r->recv->wr_id, r->recv_position, r->received);
 
+	cqe.status = status;
+	cqe.opcode = info->flags & IS_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	cqe.marks = last->solicited ? CQE_SOLICITED : 0;
 	if (info->flags & HAS_DETH) {
 		cqe.flags = IBV_WC_GRH;
 		cqe.marks |= grh_kind(last) * CQE_SL;
@@ -193,16 +195,13 @@ void fail_receive(struct qp *qp, enum ibv_wc_status status, const struct packet 
 
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id)
 {
+	struct cqe cqe = cqe_received(qp, wr_id, position, 0);
+
 	cause_set(qp, CAUSE_MOVED);
-	push_receive(qp, &(struct cqe){
-				 .wr_id = wr_id,
-				 .qpn = qp->base.qp_num,
-				 .wqe = position,
-				 .imm = CAUSE_FLUSHED | qp->cause,
-				 .marks = CQE_FAILED,
-				 .status = IBV_WC_WR_FLUSH_ERR,
-				 .opcode = IBV_WC_RECV,
-			 });
+	cqe.imm = CAUSE_FLUSHED | qp->cause;
+	cqe.marks = CQE_FAILED;
+	cqe.status = IBV_WC_WR_FLUSH_ERR;
+	push_receive(qp, &cqe);
 }
 
 void flush_sends(struct qp *qp)

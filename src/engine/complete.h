@@ -36,6 +36,25 @@ static inline __attribute__((always_inline)) void complete(struct qp *qp, struct
 		qp->cq_lost = true;
 }
 
+/* A receive of this QP, of which `length` bytes are used, has succeeded: what else there is to tell is the caller's to
+ * fill in. */
+static inline __attribute__((always_inline)) struct cqe cqe_received(const struct qp *qp, uint64_t wr_id,
+								     uint32_t position, uint32_t length)
+{
+	return (struct cqe){
+		.wr_id = wr_id,
+		.qpn = qp->base.qp_num,
+		.byte_len = length,
+		.src_qp = qp->attr.dest_qp_num,
+		.wqe = position,
+		.opcode = IBV_WC_RECV,
+	};
+}
+
+/* The status of what completes when the bytes it tells of are there. Behind hooks_any(): not a success if a copy to
+ * memory of a GPU has failed. */
+enum ibv_wc_status settled(enum ibv_wc_status status);
+
 static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
 				    uint32_t length)
 {
@@ -85,7 +104,7 @@ static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, st
 	uint32_t position = qp->sq.head++;
 
 	if (hooks_any())
-		status = hooks_complete(qp, w, position, status);
+		status = hooks_complete(qp, w, position, settled(status));
 	w->state = status == IBV_WC_SUCCESS ? WQE_COMPLETED : WQE_ERROR;
 	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE) && status == IBV_WC_SUCCESS)
 		requester_proved(qp, w);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The fast path out (engine.h), inline: port/post.c makes the record of a packet from it, so that values go from the
- * work request to the record in registers. With qp->lock. */
+ * work request to the record in registers. So a SEND is made in four places: by request.c for the queue, and here once
+ * for each lane (ring, datagram; udp in fast_send.c), which differ in what the packet says and where its bytes go. With
+ * qp->lock. */
 #ifndef UROCE_FAST_SEND_H
 #define UROCE_FAST_SEND_H
 

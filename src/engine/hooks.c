@@ -3,7 +3,6 @@
 
 #include "base/trace.h"
 #include "engine/wqe.h"
-#include "memory/gpu.h"
 #include "object/checker.h"
 #include "object/mr.h"
 #include "object/window.h"
@@ -191,12 +190,6 @@ static enum ibv_wc_status status_of(struct qp *qp, struct cq *cq, struct inject_
 	return v.value[0];
 }
 
-/* Before a completion is written, what it tells of has to be there. False: a copy to memory of a GPU has failed. */
-static bool faults_settle_gpu(void)
-{
-	return !hook_is_on(HOOK_GPU) || gpu_settle();
-}
-
 enum ibv_wc_status hooks_complete(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status)
 {
 	struct inject_event e = {.event = RULE_COMPLETE,
@@ -205,8 +198,6 @@ enum ibv_wc_status hooks_complete(struct qp *qp, const struct wqe *w, uint32_t p
 				 .size = w->length,
 				 .status = status};
 
-	if (status == IBV_WC_SUCCESS && !faults_settle_gpu())
-		status = IBV_WC_FATAL_ERR;
 	if (inject_listens(RULE_COMPLETE))
 		status = status_of(qp, qp->send_cq, &e);
 	if (checker_listens() && wqe_wants_response(w))
@@ -230,21 +221,21 @@ void hooks_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t
 	}
 }
 
-void hooks_complete_receive(struct qp *qp, struct cqe *cqe)
+enum ibv_wc_status hooks_complete_receive(struct qp *qp, const struct cqe *cqe)
 {
+	enum ibv_wc_status status = cqe->status;
 	struct inject_event e = {.event = RULE_COMPLETE,
 				 .opcode = cqe->opcode,
 				 .wr_id = cqe->wr_id,
 				 .size = cqe->byte_len,
 				 .status = cqe->status};
 
-	if (cqe->status == IBV_WC_SUCCESS && !faults_settle_gpu())
-		cqe->status = IBV_WC_FATAL_ERR;
 	if (inject_listens(RULE_COMPLETE) && qp->recv_cq)
-		cqe->status = status_of(qp, qp->recv_cq, &e);
+		status = status_of(qp, qp->recv_cq, &e);
 	if (checker_listens())
 		checker->completes(qp, cqe->wr_id, cqe->byte_len, false);
-	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, cqe->status, cqe->opcode, cqe->byte_len);
-	if (hook_is_on(HOOK_COUNT) && cqe->status == IBV_WC_SUCCESS)
+	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, status, cqe->opcode, cqe->byte_len);
+	if (hook_is_on(HOOK_COUNT) && status == IBV_WC_SUCCESS)
 		qp->received_bytes += cqe->byte_len;
+	return status;
 }

@@ -24,8 +24,8 @@ enum ibv_wc_status hooks_complete(struct qp *qp, const struct wqe *w, uint32_t p
 /* `count` requests complete that were done as they were posted, which no fault concerns. */
 __attribute__((cold)) void hooks_complete_posted(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
 						 uint32_t count);
-/* A receive completes; may change the status. */
-void hooks_complete_receive(struct qp *qp, struct cqe *cqe);
+/* A receive completes. Returns the status that it gets. */
+enum ibv_wc_status hooks_complete_receive(struct qp *qp, const struct cqe *cqe);
 
 /* The name of its device; NULL: it has none. */
 static inline const char *faults_device(const struct qp *qp)

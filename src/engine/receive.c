@@ -84,13 +84,19 @@ static const struct rwqe *fast_find_receive(struct qp *qp, const struct packet *
 	return take_receive(qp, p) ? qp->resp.recv : NULL;
 }
 
-/* It is used up: its position. */
-static uint32_t fast_finish_receive(struct qp *qp)
+/* Its position. */
+static uint32_t fast_position(const struct qp *qp)
 {
-	if (!qp->srq)
-		return qp->rq.head++;
-	qp->resp.has_recv = false;
-	return qp->resp.recv_position;
+	return qp->srq ? qp->resp.recv_position : qp->rq.head;
+}
+
+/* It is used up. */
+static void fast_finish_receive(struct qp *qp)
+{
+	if (qp->srq)
+		qp->resp.has_recv = false;
+	else
+		qp->rq.head++;
 }
 
 static bool fast_store_write(const struct qp *qp, const struct packet *p)
@@ -152,26 +158,16 @@ static inline __attribute__((always_inline)) bool fast_store(struct qp *qp, cons
 	return !p->pieces && sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
-/* The steps of a message that is taken at once. */
-static __attribute__((cold, noinline)) uint8_t fast_trace_take(struct qp *qp, const struct packet *p,
-							       const struct rwqe *recv)
+/* Shows the steps of a message that is taken at once. Returns the status of its completion. */
+static __attribute__((cold, noinline)) uint8_t fast_hooks(struct qp *qp, const struct packet *p, struct cqe cqe)
 {
-	uint32_t qpn = qp->base.qp_num, position = qp->srq ? qp->resp.recv_position : qp->rq.head;
-	bool is_write = p->opcode == OP_WRITE_ONLY_IMM, is_ud = qp->transport == TRANSPORT_UD;
-	struct cqe cqe;
+	bool is_write = cqe.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
 
 	if (!qp->srq) /* else take_receive() has told */
-		trace(match, qpn, position, recv->wr_id, p->psn.v, 0, 0);
-	trace(execute, qpn, p->psn.v, p->opcode, is_write ? p->va : 0, p->length, 0);
-	cqe = (struct cqe){
-		.wr_id = recv->wr_id,
-		.qpn = qpn,
-		.byte_len = p->length + (is_ud ? GRH_BYTES : 0),
-		.wqe = position,
-		.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-	};
-	hooks_complete_receive(qp, &cqe);
-	return cqe.status;
+		trace(match, cqe.qpn, cqe.wqe, cqe.wr_id, p->psn.v, 0, 0);
+	trace(execute, cqe.qpn, p->psn.v, p->opcode, is_write ? p->va : 0, p->length, 0);
+	cqe.status = (uint8_t)settled(cqe.status);
+	return (uint8_t)hooks_complete_receive(qp, &cqe);
 }
 
 /* What is most common: it has a short way of its own through the following. */
@@ -186,29 +182,26 @@ static inline __attribute__((always_inline)) bool fast_take_any(struct qp *qp, c
 {
 	bool has_imm = !is_common && p->opcode != OP_SEND_ONLY, is_write = has_imm && p->opcode == OP_WRITE_ONLY_IMM;
 	uint32_t packets = is_common || !p->pieces ? 1 : packets_of(p->mtu, p->length);
-	uint8_t status = IBV_WC_SUCCESS;
+	struct cqe cqe;
 	const struct rwqe *recv = is_common ? rq_at(&qp->rq, qp->rq.head) : fast_find_receive(qp, p);
 
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
 	if (unlikely(!recv || !fast_store(qp, p, recv, is_common)))
 		return false;
+	cqe = cqe_received(qp, recv->wr_id, is_common ? qp->rq.head : fast_position(qp), p->length);
+	cqe.imm = has_imm ? p->imm : 0;
+	cqe.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	cqe.flags = has_imm ? IBV_WC_WITH_IMM : 0;
+	cqe.marks = p->solicited ? CQE_SOLICITED : 0;
 	if (hooks_any())
-		status = fast_trace_take(qp, p, recv);
+		cqe.status = fast_hooks(qp, p, cqe);
 	responder_took(&qp->resp, p, packets, IS_FIRST | IS_LAST);
 	qp->req.peer_spoke = true;
-	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
-		 (struct cqe){
-			 .wr_id = recv->wr_id,
-			 .qpn = qp->base.qp_num,
-			 .byte_len = p->length,
-			 .imm = has_imm ? p->imm : 0,
-			 .src_qp = qp->attr.dest_qp_num,
-			 .wqe = is_common ? qp->rq.head++ : fast_finish_receive(qp),
-			 .status = status,
-			 .opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-			 .flags = has_imm ? IBV_WC_WITH_IMM : 0,
-			 .marks = p->solicited ? CQE_SOLICITED : 0,
-		 });
+	if (is_common)
+		qp->rq.head++;
+	else
+		fast_finish_receive(qp);
+	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed, cqe);
 	return true;
 }
 
@@ -258,8 +251,8 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 {
 	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
 	struct responder *r = &qp->resp;
-	uint8_t status = IBV_WC_SUCCESS;
 	const struct rwqe *recv;
+	struct cqe cqe;
 
 	if (unlikely(has_imm && p->opcode != (TRANSPORT_UD | OP_SEND_ONLY_IMM)) ||
 	    unlikely(p->qkey != qp->attr.qkey || r->has_recv) || unlikely(qp->srq || qp->rq.head == qp->rq.tail))
@@ -268,21 +261,15 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 	if (unlikely(!fast_store_datagram(qp, p, from, recv)))
 		return false;
 	rq_use_credit(&qp->rq, flow_credit(qp, p->src_qpn, from));
+	cqe = cqe_received(qp, recv->wr_id, qp->rq.head, GRH_BYTES + p->length);
+	cqe.imm = has_imm ? p->imm : 0;
+	cqe.src_qp = p->src_qpn;
+	cqe.flags = has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH;
+	cqe.marks = (uint8_t)((p->solicited ? CQE_SOLICITED : 0) | r->grh.kind * CQE_SL);
 	if (hooks_any())
-		status = fast_trace_take(qp, p, recv);
-	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
-		 (struct cqe){
-			 .wr_id = recv->wr_id,
-			 .qpn = qp->base.qp_num,
-			 .byte_len = GRH_BYTES + p->length,
-			 .imm = has_imm ? p->imm : 0,
-			 .src_qp = p->src_qpn,
-			 .wqe = qp->rq.head++,
-			 .status = status,
-			 .opcode = IBV_WC_RECV,
-			 .flags = has_imm ? IBV_WC_GRH | IBV_WC_WITH_IMM : IBV_WC_GRH,
-			 .marks = (uint8_t)((p->solicited ? CQE_SOLICITED : 0) | r->grh.kind * CQE_SL),
-		 });
+		cqe.status = fast_hooks(qp, p, cqe);
+	qp->rq.head++;
+	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed, cqe);
 	return true;
 }
 

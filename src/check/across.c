@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table is a memfd, which a new process gets from any process that has it. A process has the place in it whose byte
- * of the file it has locked: the kernel drops that lock when the process dies, and tells others that it is held. So
- * nothing in the table is locked, and what a dead process has left there is not looked at.
- *
- * What may tell this process that an access is done has come after the access was posted. So times decide: those of
- * CLOCK_MONOTONIC, which is the same for all processes. Local peers write to memory without a packet, so they leave the
- * time of that in the table. A race that is missed, as the table is read while it is written, is no harm. */
+/* The table is a memfd, which a new process gets from any process that has it. A process owns the place in the table
+ * whose byte of the file it has locked: the kernel drops that lock when the process dies, and tells others that it
+ * is held. So the table needs no locks, and the place of a dead process is not looked at.  Any news that an access
+ * is done comes after the access was posted. So times decide: those of CLOCK_MONOTONIC, which is the same for all
+ * processes. Local peers write to memory without a packet, so they leave the time of a write in the table. A race
+ * may be missed if the table is read while it is written, which does no harm. */
 #include "check/across.h"
 
 #include <fcntl.h>
@@ -30,45 +29,45 @@
 
 #define TABLE_NAME "uroce-accesses-1" /* the number is the layout's version */
 #define PROCESSES  64u
-#define ACCESSES   64u	 /* of a process; of more, the oldest are forgotten */
-#define OWNERS	   4096u /* what has told them is known by this many numbers of processes */
-#define FOUND	   16u	 /* findings that wait to be told */
-/* What changes with each post is written ahead of time, so that it is not written each time: others read it. */
+#define ACCESSES   64u	 /* max of a process; of more, the oldest are forgotten */
+#define OWNERS	   4096u /* process numbers whose last notice of a write has a place */
+#define FOUND	   16u	 /* findings that wait for a report */
+/* Times that change with each post are written this far ahead, because other processes read them: fewer writes. */
 #define NEWEST_AHEAD (10 * USEC)
 #define TOLD_AHEAD   (100 * USEC)
-#define PATIENCE     (2 * SEC) /* for the process that finds or makes the table */
+#define PATIENCE     (2 * SEC) /* max time to find or create the table */
 
-/* The owner of an access in one word: process, queue pair, and whether it writes. */
+/* Owner of an access in one word: process, queue pair, and whether the access writes. */
 #define WHO_WRITES	 (1u << 24)
 #define WHO_QPN(who)	 ((uint32_t)(who)&0xffffff)
 #define WHO_PROCESS(who) ((uint32_t)((who) >> 32 & 0x7fffffff))
 #define RACED		 (1ull << 63)
 
-/* Broken processes of this user may have written anything here, and may go on: no index or address is taken from it. An
- * access may be replaced while it is read: its state is written first and last, and read first and last. */
+/* A broken process of this user may write anything here at any time, so no index or address is taken from the table.
+ * An access may be replaced while it is read: its state is written first and last, and read first and last. */
 struct access {
 	_Atomic uint64_t region, start, end;
-	_Atomic uint64_t since; /* ns: it was posted */
+	_Atomic uint64_t since; /* ns: time of the post */
 	_Atomic uint64_t who;
 };
 
 struct process {
-	_Alignas(64) _Atomic uint64_t newest; /* ns: not before the last post; 0: nothing is outstanding */
-	_Atomic uint64_t regions;	      /* of what is outstanding: a bit of each, by region_bit() */
-	_Atomic uint64_t heard;		      /* ns: the last time */
-	_Atomic uint64_t owner;		      /* the number of the process */
-	/* of each access. 0: none; its ticket; or, if another one races with it, RACED and who that is */
+	_Alignas(64) _Atomic uint64_t newest; /* ns: no earlier than the last post; 0: nothing is outstanding */
+	_Atomic uint64_t regions;	      /* regions of outstanding accesses: a bit of each, by region_bit() */
+	_Atomic uint64_t heard;		      /* ns: time of the last news */
+	_Atomic uint64_t owner;		      /* number of the process */
+	/* State of each access: 0, its ticket, or RACED and the owner of the access that races with it. */
 	_Alignas(64) _Atomic uint64_t state[ACCESSES];
 	struct access access[ACCESSES];
 };
 
 struct table {
-	_Atomic uint32_t used; /* places behind these have never been taken */
+	_Atomic uint32_t used; /* places from here on have never been taken */
 	struct process process[PROCESSES];
-	_Atomic uint64_t told[OWNERS]; /* ns: not before the last WRITE or atomic to memory of that process */
+	_Atomic uint64_t told[OWNERS]; /* ns: no earlier than the last WRITE or atomic to memory of that process */
 };
 
-/* An access of this process: that of its place in the table. */
+/* An access of this process, at the same index as in the table. */
 struct mine {
 	uint64_t ticket; /* 0: none */
 	const struct stack *posted;
@@ -81,15 +80,15 @@ struct found {
 	uint64_t other;
 };
 
-static int (*_Atomic across_lock_file)(void); /* relaxed: it is always the same */
-static struct table *table; /* NULL: there is none, or races are not looked for. Does not change any more */
-static int memory = -1;	    /* the table's memfd */
-static uint32_t place;	    /* place of this process in the table */
-static uint64_t self;	    /* owner of its accesses, without the queue pair */
-static uint64_t tickets;    /* the last one; guarded by objects_lock, as all below */
+static int (*_Atomic across_lock_file)(void); /* relaxed: all callers store the same value */
+static struct table *table;		      /* NULL: no table, or races are not looked for; constant once set */
+static int memory = -1;			      /* the table's memfd */
+static uint32_t place;			      /* place of this process in the table */
+static uint64_t self;			      /* owner of its accesses, without the queue pair */
+static uint64_t tickets;		      /* last ticket given; guarded by objects_lock, as all below */
 static struct mine mine[ACCESSES];
 static uint32_t outstanding;
-static uint64_t now; /* ns: when the request that is being posted was */
+static uint64_t now; /* ns: time of the request that is being posted */
 static struct found found[FOUND];
 static _Atomic uint32_t found_count; /* relaxed: a hint for callers without the lock */
 
@@ -117,8 +116,8 @@ static bool is_alive(uint32_t at)
 	return !fcntl(memory, F_GETLK, &lock) && lock.l_type != F_UNLCK;
 }
 
-/* One process at a time looks for the table, and makes it. Without a file of this user's, the lock is that of the
- * network namespace's file, which another user may hold as well: then two processes may have a table each. */
+/* One process at a time finds or creates the table. Without a lock file of this user, the lock is the network
+ * namespace's file. Another user may hold that one too; then two processes may have a table each. */
 static int find_table(void)
 {
 	int lock = atomic_load_explicit(&across_lock_file, memory_order_relaxed)(), fd;
@@ -131,7 +130,7 @@ static int find_table(void)
 	if (fd < 0)
 		fd = memfd_of_size(TABLE_NAME, 0, sizeof(struct table));
 	if (lock >= 0) {
-		flock(lock, LOCK_UN); /* a child may have it as well */
+		flock(lock, LOCK_UN); /* a child may have inherited it */
 		close(lock);
 	}
 	return fd;
@@ -192,7 +191,7 @@ void across_heard(void)
 		put(&table->process[place].heard, clock_now());
 }
 
-/* Until when it may know of all accesses that they are done. */
+/* Time until which accesses may be known to be done. */
 static uint64_t known_by(const struct process *p)
 {
 	return max_of(get(&p->heard), get(&table->told[get(&p->owner) % OWNERS]));
@@ -217,7 +216,7 @@ static void note_found(const struct mine *m, uint64_t other)
 {
 	uint32_t count = atomic_load_explicit(&found_count, memory_order_relaxed);
 
-	if (count == FOUND) /* most will be of the same places */
+	if (count == FOUND) /* most of these are at the same places */
 		return;
 	found[count] = (struct found){*m, other};
 	atomic_store_explicit(&found_count, count + 1, memory_order_relaxed);
@@ -226,7 +225,7 @@ static void note_found(const struct mine *m, uint64_t other)
 static void access_end(struct mine *m)
 {
 	struct process *p = &table->process[place];
-	/* both processes report the race, or none does: the other one has to change the state as well */
+	/* The other process has to change the state as well: both processes report the race, or none does. */
 	uint64_t state = atomic_exchange(&p->state[m - mine], 0);
 
 	if (state & RACED)
@@ -246,7 +245,7 @@ static uint64_t region_bit(uint64_t region)
 	return 1ull << (region >> 58);
 }
 
-/* Changes a word that other processes read only if it differs. */
+/* Stores `value` in a word that other processes read, only if it differs. */
 static void change(_Atomic uint64_t *word, uint64_t value)
 {
 	if (get(word) != value)
@@ -272,7 +271,7 @@ static void publish(struct request *r, const struct request_target *t)
 	change(&p->regions, (outstanding ? get(&p->regions) : 0) | region_bit(region));
 	if (get(&p->newest) < now)
 		put(&p->newest, now + NEWEST_AHEAD);
-	/* a full barrier: of two processes that post at once, one at least sees the other's access */
+	/* full barrier: if two processes post at once, at least one sees the other's access */
 	atomic_exchange(&p->state[i], ticket);
 	outstanding++;
 }
@@ -287,13 +286,14 @@ static uint64_t access_races(struct process *p, uint32_t i, const struct mine *m
 	    get(&a->region) != region_of(&m->target) || get(&a->start) >= m->target.at + m->target.length ||
 	    get(&a->end) <= m->target.at)
 		return 0;
-	/* the access is still the same one, and outstanding */
+	/* still the same access, and outstanding */
 	if (state & RACED)
 		return get(&p->state[i]) == state ? who : 0;
 	return atomic_compare_exchange_strong(&p->state[i], &state, RACED | m->who) ? who : 0;
 }
 
-/* What its process knows it may have told this one by other means. */
+/* True if an access of process `p` races with the request. What `p` knows may have reached this process by other
+ * means. */
 static bool process_races(struct process *p, const struct request *r, uint64_t known)
 {
 	uint64_t who = 0;
@@ -361,7 +361,7 @@ static void report(const struct found *race)
 
 	snprintf(f.text, sizeof(f.text),
 		 "a request of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64 " on of the region 0x%x, and one of QP "
-		 "0x%x of process %u %s some of them: when the second was posted, nothing had told that the first was "
+		 "0x%x of process %u %s some of them: the second was posted before anything told that the first was "
 		 "done",
 		 WHO_QPN(m->who), does(m->who), m->target.length, m->target.at, m->target.rkey, WHO_QPN(race->other),
 		 WHO_PROCESS(race->other), does(race->other));

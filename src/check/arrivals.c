@@ -23,7 +23,7 @@ static struct queues *checked_queues(const struct qp *qp, bool receives) REQUIRE
 	return o ? o->queues : NULL;
 }
 
-/* The first that brings bytes and has none yet. Which one is looked at does not matter, as it is before all of them. */
+/* The first request that brings bytes and has none yet. All of them are after it, so any will do. */
 static struct request *first_waiting(struct list *requests) REQUIRES(objects_lock)
 {
 	list_each_safe (l, requests) {
@@ -122,7 +122,7 @@ static void request_completes(const struct qp *qp, uint64_t wr_id, uint32_t leng
 	lock_drop(&objects_lock);
 }
 
-/* If the peer is a queue pair of this process, the memory is ours as well. */
+/* Notes an access to the peer's memory, if the peer is a queue pair of this process. */
 static void memory_accessed(const struct qp *qp, unsigned opcode, uint64_t address, uint64_t length)
 {
 	uint32_t qpn = qp->attr.dest_qp_num;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What arrives at queue pairs: the requests that it is for, and the memory that it is stored in. The engine calls, with
+/* Arriving packets: the requests that they are for, and the memory that they are stored in. The engine calls, with
  * qp->lock held. */
 #ifndef UROCE_CHECK_ARRIVALS_H
 #define UROCE_CHECK_ARRIVALS_H
 
-/* Starts listening to the engine. Before HOOK_CHECK. */
+/* Registers with the engine. Before HOOK_CHECK is set. */
 void arrivals_start(void);
 
 #endif

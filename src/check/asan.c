@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* AddressSanitizer of the program, by its interface for memory that is managed in another way than by malloc(3); or
- * valgrind's memcheck, by its client requests. */
+/* AddressSanitizer in the program, by its interface for memory not managed by malloc(3); or valgrind's memcheck, by
+ * its client requests. */
 #include "check/asan.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ static struct {
 	void (*poison)(const volatile void *at, size_t size);
 	void (*unpoison)(const volatile void *at, size_t size);
 	void *(*first_poisoned)(void *at, size_t size);
-	int (*mark)(const volatile void *at, size_t size); /* of memcheck only, as unmark */
+	int (*mark)(const volatile void *at, size_t size); /* memcheck only, as `unmark` */
 	void (*unmark)(int mark);
 	void (*on_report)(void (*callback)(const char *text));
 	void *(*report_address)(void);
@@ -144,7 +144,7 @@ static bool find_taken(uint64_t address, struct request *found) REQUIRES(objects
 	return r;
 }
 
-/* The first byte that is freed, or outside of its object; NULL: all are there, or other requests have them. */
+/* The first byte that is freed, or outside of its object; NULL: all are valid, or taken for other requests. */
 static const char *not_there(const struct ibv_sge *sge)
 {
 	const char *at = asan.first_poisoned((void *)(uintptr_t)sge->addr, sge->length);
@@ -186,14 +186,14 @@ void asan_look(struct request *r)
 
 /* ---- a report of AddressSanitizer ---- */
 
-/* AddressSanitizer has told what was touched, and by which function; this tells why it may not be. The program is about
- * to end. The lock may be held, if it is the adapter that was stopped. */
+/* Adds the reason to a report of AddressSanitizer, which has named the address and the function. The program is
+ * about to end. The lock may be held, if the adapter was stopped. */
 static void asan_report(const char *text)
 {
 	uint64_t address = (uintptr_t)asan.report_address();
 	struct finding f = {.class = CHECK_BUFFERS,
 			    .name = "touched-in-flight",
-			    .remedy = "leave the memory alone from the post until the completion has been polled",
+			    .remedy = "do not use the memory between the post and the poll of the completion",
 			    .at = {{"posted", NULL}}};
 	struct request r;
 	bool found;
@@ -227,7 +227,7 @@ static void memcheck_unpoison(const volatile void *at, size_t size)
 	(void)VALGRIND_MAKE_MEM_DEFINED(at, size);
 }
 
-/* The client request that asks for it plainly would report it as well. */
+/* Checked byte by byte, since the client request for a range would also report it. */
 static void *memcheck_first_poisoned(void *at, size_t size)
 {
 	char *next = at, bits[64];
@@ -244,7 +244,7 @@ static void *memcheck_first_poisoned(void *at, size_t size)
 	return NULL;
 }
 
-/* memcheck says what it is, and where it was posted. */
+/* Names the memory and the place of the post in memcheck's reports. */
 static int memcheck_mark(const volatile void *at, size_t size)
 {
 	return (int)VALGRIND_CREATE_BLOCK(at, size, "buffer in flight (uroce check)");
@@ -289,7 +289,7 @@ void asan_start(void)
 		{(void **)&asan.report_is_write, "__asan_get_report_access_type"},
 	};
 
-	is_there = !UNDER_ASAN; /* else it would stop at the adapter's own digests */
+	is_there = !UNDER_ASAN; /* under both, AddressSanitizer would stop at the adapter's own digests */
 	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
 		is_there &= (*symbols[i].to = dlsym(RTLD_DEFAULT, symbols[i].name)) != NULL;
 	if (is_there)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program that is built with AddressSanitizer, or runs under valgrind. The memory to which bytes of a request come is
- * not the program's from the post to the poll: the sanitizer stops at an instruction that reads it or writes to it, or
- * reports it. */
+/* Programs built with AddressSanitizer, or run under valgrind. From the post to the poll, the memory to which bytes
+ * of a request come belongs to the adapter: the sanitizer stops at, or reports, an instruction that reads it or
+ * writes to it. */
 #ifndef UROCE_CHECK_ASAN_H
 #define UROCE_CHECK_ASAN_H
 
@@ -9,18 +9,17 @@
 #include "check/request.h"
 #include "check/objects.h"
 
-/* Looks whether the program has one of them; without it, the others do nothing. */
+/* Detects the sanitizer. Without one, the other functions do nothing. */
 void asan_start(void);
-/* Whether the program has one of them. */
+/* True if the program has AddressSanitizer or runs under valgrind. */
 bool asan_is_there(void);
-/* The request is about to be posted, and its digest has been taken: so its addresses are the program's, and not those
- * that a region has defined. Reports memory that belongs to no object of the program. */
+/* Reports memory of a request that belongs to no object of the program. Called before the post and after the digest,
+ * so its addresses are the program's, not those that a region has defined. */
 void asan_look(struct request *r);
-/* The adapter is about to read or write the memory of the request: others that have taken it give it back. */
+/* Gives back memory of other requests that the adapter is about to read or write for this one. */
 void asan_need(const struct request *r) REQUIRES(objects_lock);
-/* The request is outstanding in these queues: takes its memory from the program, unless another request of the queues
- * has it as well. asan_give() gives it back when the bytes come, and asan_take() takes it again when they are in
- * memory. */
+/* Takes the memory of an outstanding request from the program, unless another request of the queues has it as well.
+ * asan_give() gives it back when the bytes come; asan_take() takes it again when they are in memory. */
 void asan_begin(const struct queues *q, struct request *r) REQUIRES(objects_lock);
 void asan_take(struct request *r);
 void asan_give(struct request *r);

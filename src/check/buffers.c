@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A buffer belongs to the adapter from the post to the poll of the completion. Whether the program has written to it is
- * told by digests of the bytes: of what is sent, at the post and at the poll; of what is brought, at the post and just
- * before the bytes come, and again when they are there and at the poll. */
+/* A buffer belongs to the adapter from the post to the poll of the completion. Digests show whether the program has
+ * written to it: for sent bytes, at the post and at the poll; for received bytes, at the post, just before the bytes
+ * come, when they are in memory, and at the poll. */
 #include "check/buffers.h"
 
 #include <infiniband/verbs.h>
@@ -22,13 +22,13 @@
 #include "object/mr.h"
 #include "object/qp.h"
 
-#define DIGEST_MOST (1u << 20) /* bytes of an SGE */
-/* Of each thread, the first requests are digested as a whole, and then one in so many; of the others, long SGEs only at
- * both ends. */
+#define DIGEST_MOST (1u << 20) /* max bytes of an SGE */
+/* The first requests of each thread are digested as a whole, then one in WHOLE_THEN; of the others, long SGEs only
+ * at both ends. */
 #define WHOLE_FIRST 256u
 #define WHOLE_THEN  8u
 #define END	    2048u /* bytes */
-/* Of a receive, so many blocks of so many bytes come first. */
+/* The first blocks of a receive are small. */
 #define SMALL_BLOCKS 16u
 #define BLOCK	     64u
 
@@ -39,7 +39,7 @@ struct digesting {
 
 typedef uint64_t lanes __attribute__((vector_size(32)));
 
-/* Sums of the words, and sums of these sums, which tell the order: in lanes, as it has to be fast. */
+/* Sums of the words, and sums of these sums, which depend on the order; in lanes, for speed. */
 static uint64_t digest_blocks(const char *at, uint32_t blocks)
 {
 	lanes word[2], sum[2] = {{0}, {0}}, order[2] = {{0}, {0}};
@@ -59,7 +59,7 @@ static uint64_t digest_blocks(const char *at, uint32_t blocks)
 	return digest;
 }
 
-/* What is looked for is a program that writes meanwhile. */
+/* No ThreadSanitizer here: a concurrent write of the program is what is looked for. */
 __attribute__((no_sanitize("thread"))) static uint64_t digest_add(uint64_t digest, const char *at, uint32_t length)
 {
 	enum { BOTH = 2 * sizeof(lanes) };
@@ -94,7 +94,7 @@ static void digest_request(void *arg)
 	}
 }
 
-/* False: the memory cannot be read. */
+/* False if the memory cannot be read. */
 static bool digest_of(const struct request *r, uint64_t *digest)
 {
 	struct digesting d = {r, 0};
@@ -119,8 +119,9 @@ static bool is_changed(const struct request *r)
 
 /* ---- the blocks of a receive ---- */
 
-/* A message may be shorter than its receive. What is behind its end may be anything: UCX posts receives that end in the
- * header of what follows them. So blocks are compared, small ones first, and those count that the message fills. */
+/* A message may be shorter than its receive. The program may write behind the end of the message: UCX posts receives
+ * that end in the header of what follows them. So blocks are compared, small ones first, and only those count that
+ * the message fills. */
 
 static uint32_t block_end(const struct request *r, uint32_t i)
 {
@@ -158,7 +159,7 @@ static void take_blocks(struct request *r)
 	r->changed_block = REQUEST_BLOCKS;
 }
 
-/* The first block that is not what it was. */
+/* Index of the first block that has changed. */
 static uint8_t find_changed(const struct request *r)
 {
 	struct blocks b = {.request = r};
@@ -171,7 +172,7 @@ static uint8_t find_changed(const struct request *r)
 	return REQUEST_BLOCKS;
 }
 
-/* A message of that length has filled it. */
+/* True if a message of `length` bytes has filled the changed block. */
 static bool is_filled(const struct request *r, uint32_t length)
 {
 	uint32_t i = r->changed_block;
@@ -237,7 +238,7 @@ static bool has_peer_elsewhere(const struct object *o) REQUIRES(objects_lock)
 	return o->kind == CHECK_QP && qp->reach && !queues_of_number(qp->attr.dest_qp_num);
 }
 
-/* Whether another process of this host may have written to that memory itself, without a packet. */
+/* True if another process of this host may have written to that memory without a packet. */
 static bool peers_may_write(const struct request *r) REQUIRES(objects_lock)
 {
 	bool allowed = false, reached = false;
@@ -283,7 +284,7 @@ static void report_destination(const struct request *r)
 {
 	struct finding f = {.class = CHECK_BUFFERS,
 			    .name = "written-in-flight",
-			    .remedy = "leave the memory alone from the post until the completion has been polled",
+			    .remedy = "do not use the memory between the post and the poll of the completion",
 			    .at = {{"posted", r->posted}, {"its completion was polled", stack_here()}}};
 	const char *what = !r->is_send ? "receive" : r->opcode == IBV_WR_RDMA_READ ? "READ" : "atomic";
 
@@ -306,7 +307,7 @@ static bool is_brought_by_any(const struct list *requests, const struct request 
 	return false;
 }
 
-/* Of other adapters it is not known when bytes come: those of a receive or a READ that is outstanding may be there. */
+/* True if bytes may be in the memory already: other adapters do not tell when bytes of a receive or a READ come. */
 static bool may_be_brought(const struct request *r) REQUIRES(objects_lock)
 {
 	if (!check_is_through)

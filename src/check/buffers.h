@@ -6,13 +6,13 @@
 #include "check/request.h"
 #include "check/objects.h"
 
-/* The request is about to be posted: takes its digest. */
+/* Takes the digest of a request that is about to be posted. */
 void buffers_begin(struct request *r);
-/* Its completion has been polled: reports writes of the program meanwhile. */
+/* Reports writes of the program to a request whose completion has been polled. */
 void buffers_end(const struct request *r);
-/* The first bytes of the request are about to come. */
+/* Compares the digest just before the first bytes of the request come. */
 void buffers_arrive(struct request *r) REQUIRES(objects_lock);
-/* All `length` bytes are in memory. */
+/* Takes the digest again when all `length` bytes are in memory. */
 void buffers_placed(struct request *r, uint32_t length) REQUIRES(objects_lock);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection management, as far as it orders accesses of memory. Behind hooks_any(). Any thread, without locks. */
+/* Messages of connection management, as they order accesses to memory. Behind hooks_any(). Any thread, without
+ * locks. */
 #ifndef UROCE_CHECK_CM_H
 #define UROCE_CHECK_CM_H
 
-/* A message is about to be sent. */
+/* Notes that a message is about to be sent. */
 void check_tells(void);
-/* An event was fetched: its sender may have known of anything. */
+/* Notes that an event was fetched; its sender may have known of any access. */
 void check_heard(void);
 
 #endif

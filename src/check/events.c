@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waits for events: lost ones, ones that were never asked for, and ones that were not acknowledged. */
+/* Waits for events: lost events, unarmed CQs, and missing acknowledgements. */
 #include "check/events.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "object/cq.h"
 
 #define PATIENCE   1	       /* s: for acknowledgements that another thread is about to give */
-#define LOOK_AGAIN (10 * MSEC) /* where nothing tells of them */
+#define LOOK_AGAIN (10 * MSEC) /* interval of looking, without a condition to wait for */
 
 void check_waited(const struct ibv_comp_channel *channel)
 {
@@ -45,7 +45,7 @@ void check_waited(const struct ibv_comp_channel *channel)
 	finding_report(&f);
 }
 
-/* The event of the CQ was fetched: no further one comes until it is armed again. */
+/* Notes that an event was fetched. None follows until the CQ is armed again. */
 void check_fetched(const struct ibv_cq *cq)
 {
 	struct object *o;
@@ -61,8 +61,8 @@ void check_fetched(const struct ibv_cq *cq)
 	lock_drop(&objects_lock);
 }
 
-/* A CQ of the channel that nothing has armed, if that is so of all; NULL else. Another thread may be the one that arms
- * them: it has to be this one that has used all of them last. */
+/* A CQ of the channel, if none of its CQs is armed; else NULL. Another thread may arm them, so this thread must be
+ * the last that used each of them. */
 static const struct object *find_unarmed(const struct ibv_comp_channel *channel) REQUIRES(objects_lock)
 {
 	const struct object *found = NULL;
@@ -109,11 +109,11 @@ static bool is_past(const struct timespec *end)
 
 static uint32_t missing(const struct awaited *a)
 {
-	/* acquire pairs with the release of a thread that gives one, and does not use the object any more */
+	/* acquire: pairs with the release of a thread that acknowledges, and does not use the object after it */
 	return a->wanted - __atomic_load_n(a->given, __ATOMIC_ACQUIRE);
 }
 
-/* False: it is too late. */
+/* False if `end` has passed. */
 static bool await_more(const struct awaited *a, const struct timespec *end)
 {
 	if (a->given_more)
@@ -132,14 +132,15 @@ void check_unacknowledged(const char *what, const struct awaited *a)
 
 	if (check_is_paused() || !check_wants(CHECK_HABITS))
 		return;
-	clock_gettime(CLOCK_REALTIME, &end); /* the clock of a condition */
+	clock_gettime(CLOCK_REALTIME, &end); /* a condition's clock */
 	end.tv_sec += PATIENCE;
 	while (missing(a) && await_more(a, &end))
 		;
 	if (!missing(a))
 		return;
-	snprintf(f.text, sizeof(f.text), "%s waits until %u event%s acknowledged: for ever, if nothing else does that",
-		 what, missing(a), missing(a) > 1 ? "s are" : " is");
+	snprintf(f.text, sizeof(f.text),
+		 "%s waits for the acknowledgement of %u event%s: forever, unless another thread gives it", what,
+		 missing(a), missing(a) > 1 ? "s" : "");
 	f.at[0].stack = stack_here();
 	finding_report(&f);
 }

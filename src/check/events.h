@@ -6,22 +6,22 @@
 #include <pthread.h>
 #include <infiniband/verbs.h>
 
-/* Acknowledgements that a function needs before it goes on. */
+/* Acknowledgements that a destroying function waits for. */
 struct awaited {
 	const uint32_t *given;
 	uint32_t wanted;
-	pthread_cond_t
-		*given_more; /* condition that more are given, with `mutex`, which the caller holds; NULL: none */
+	pthread_cond_t *given_more; /* condition signalled with `mutex`, which the caller holds, when more are given;
+				       NULL: none */
 	pthread_mutex_t *mutex;
 };
 
-/* An event of the channel is about to be waited for; this thread is about to sleep, as there is none. */
+/* Looks for an event that will never come, before this thread sleeps until the channel has one. */
 void check_waited(const struct ibv_comp_channel *channel);
 void check_blocks(const struct ibv_comp_channel *channel);
-/* An event of the CQ was fetched. */
+/* Notes that an event of the CQ was fetched. */
 void check_fetched(const struct ibv_cq *cq);
-/* Waits a second at most for acknowledgements, as another thread may be about to give them; then reports that they are
- * missing. `what`: the function that waits for them. */
+/* Waits at most 1 s for acknowledgements that another thread may be about to give, then reports those that are
+ * missing. `what`: name of the waiting function. */
 void check_unacknowledged(const char *what, const struct awaited *a);
 
 #endif

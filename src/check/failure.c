@@ -10,7 +10,7 @@
 
 static _Thread_local uint64_t polls; /* of this thread */
 
-/* A flush follows a failure, or is meant. */
+/* IBV_WC_WR_FLUSH_ERR follows a failure, or is intended. */
 void failure_note(uint32_t qpn, enum ibv_wc_status status)
 {
 	const struct stack *here = stack_here();
@@ -29,7 +29,7 @@ void failure_note(uint32_t qpn, enum ibv_wc_status status)
 	lock_drop(&objects_lock);
 }
 
-/* Another thread may be about to look at it, or this one, in what its last polls have returned. */
+/* The status may be looked at soon: by another thread, or by this one in the result of its last polls. */
 bool failure_is_ignored(const struct queues *q)
 {
 	return q->failure && pthread_equal(q->failed_by, pthread_self()) && polls > q->failed_poll + 1;

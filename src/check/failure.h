@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A queue pair that has failed, until the program itself changes its state: whether it has looked at the status of what
- * it polled. */
+/* Whether the program has looked at the status of completions of a failed queue pair. Holds until the program
+ * changes the state of the queue pair. */
 #ifndef UROCE_CHECK_FAILURE_H
 #define UROCE_CHECK_FAILURE_H
 
@@ -8,11 +8,11 @@
 
 #include "check/objects.h"
 
-/* This thread polls a CQ. */
+/* Notes that this thread polls a CQ. */
 void failure_polls(void);
-/* This thread has polled a completion with that error. Without locks. */
+/* Notes that this thread has polled a completion with an error. Without locks. */
 void failure_note(uint32_t qpn, enum ibv_wc_status status);
-/* Whether this thread has polled the error, and polled again since: then it has seen the status, or ignores it. */
+/* True if this thread has polled the error, and polled again since: the status was seen, or is ignored. */
 bool failure_is_ignored(const struct queues *q) REQUIRES(objects_lock);
 
 #endif

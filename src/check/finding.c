@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How findings are told: as they come, once for each place; and summed up at the end. */
+/* Reports of findings: once for each place, and a summary at the end. */
 #include "check/finding.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@
 #include "check/stack.h"
 
 #define NAMES	128
-#define NARROW	40 /* columns: a terminal of fewer is left to wrap by itself */
-#define FURTHER 2  /* columns, before what continues a line */
+#define NARROW	40 /* columns: narrower terminals wrap by themselves */
+#define FURTHER 2  /* columns: indentation of a continued line */
 
 /* A finding that was reported. */
 struct told {
@@ -35,7 +35,7 @@ struct told {
 	bool suppressed;
 };
 
-/* A line of the file of suppressions: NAME PATTERN. */
+/* A line of the suppressions file: NAME PATTERN. */
 struct suppression {
 	struct suppression *next;
 	char *name, *pattern;
@@ -91,7 +91,7 @@ static void read_suppressions(const char *path)
 	fclose(file);
 }
 
-/* True if the pattern fits the function or the file of code of a frame. */
+/* True if the pattern matches the function or the code file of a frame. */
 static bool fits(const struct suppression *s, const struct finding *f)
 {
 	char function[NAMES], module[NAMES];
@@ -117,7 +117,7 @@ static bool is_suppressed(const struct finding *f)
 
 /* ---- one finding ---- */
 
-/* What called main() or the function of a thread. */
+/* True of a function that called main() or a thread's function. */
 static bool is_start(const char *text)
 {
 	static const char *const starts[] = {"__libc_start", "start_thread", "_start ("};
@@ -203,7 +203,7 @@ static void json_stack(FILE *to, const char *title, const struct stack *stack)
 	fputs("]}", to);
 }
 
-/* One line. */
+/* Prints a finding as one line of JSON. */
 static void json_finding(FILE *to, const struct finding *f)
 {
 	const char *comma = "";
@@ -227,7 +227,7 @@ static void json_finding(FILE *to, const struct finding *f)
 	fputs("]}\n", to);
 }
 
-/* One write, so that the lines of several processes do not mix. */
+/* Writes in one call, so that lines of several processes do not mix. */
 static void put(const char *text, size_t size)
 {
 	ssize_t n;
@@ -239,7 +239,7 @@ static void put(const char *text, size_t size)
 
 /* ---- on a terminal ---- */
 
-/* 0: findings do not go to a terminal. */
+/* Width of the terminal; 0 if findings go elsewhere. */
 static uint32_t log_columns(void)
 {
 	struct winsize size = {0};
@@ -249,7 +249,7 @@ static uint32_t log_columns(void)
 	return size.ws_col ?: 80;
 }
 
-/* The text that `print` prints; freed by the caller. NULL: no memory. */
+/* The text that `print` writes; the caller frees it. NULL without memory. */
 static char *printed(void (*print)(FILE *to, const struct finding *f), const struct finding *f)
 {
 	char *text = NULL;
@@ -263,7 +263,7 @@ static char *printed(void (*print)(FILE *to, const struct finding *f), const str
 	return text;
 }
 
-/* What goes on in a further line stands behind the line's own beginning. Frees the text. */
+/* Wraps lines at `columns`, and indents continued lines. Frees `text`. */
 static char *wrapped(char *text, uint32_t columns)
 {
 	char *lines = NULL, *next = text;

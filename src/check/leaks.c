@@ -10,7 +10,7 @@
 #include "check/objects.h"
 #include "check/scope.h"
 
-/* Objects of one kind that one place has made. */
+/* Objects of one kind from one place. */
 struct group {
 	enum check_kind kind;
 	const struct stack *made;
@@ -46,7 +46,7 @@ static void report_group(const struct group *g)
 
 	if (g->kind == CHECK_MR)
 		snprintf(f.text + n, sizeof(f.text) - (size_t)n, ", with %" PRIu64 " bytes", g->bytes);
-	snprintf(remedy, sizeof(remedy), "%s for each, when it is not needed any more", check_kinds[g->kind].destroy);
+	snprintf(remedy, sizeof(remedy), "%s for each that is no longer needed", check_kinds[g->kind].destroy);
 	f.remedy = remedy;
 	f.at[0].title = check_kinds[g->kind].made;
 	f.at[0].stack = g->made;

@@ -18,10 +18,10 @@
 
 #define GONE 256u
 
-/* Objects that were destroyed last. Guarded by objects_lock. */
+/* The objects destroyed last. Guarded by objects_lock. */
 static struct {
 	enum check_kind kind;
-	const void *object; /* NULL: its memory is now another object's */
+	const void *object; /* NULL: another object has the memory now */
 	const struct stack *destroyed;
 } gone[GONE];
 static uint32_t gone_count;
@@ -43,7 +43,7 @@ static void gone_add(const struct object *o, const struct stack *destroyed) REQU
 	gone[i].destroyed = destroyed;
 }
 
-/* A new object has this memory. */
+/* Forgets a destroyed object whose memory a new one has. */
 static void gone_forget(const void *object)
 {
 	lock_take(&objects_lock);
@@ -130,7 +130,7 @@ static bool object_uses(const struct object *o, const void *used)
 	return false;
 }
 
-/* The user of an object that was made last; its stack and kind, and how many there are. */
+/* Number of users of an object; stack and kind of the newest. */
 static uint32_t find_users(const void *object, enum check_kind *kind, const struct stack **made)
 {
 	uint32_t count = 0;
@@ -151,7 +151,7 @@ void check_refused(enum check_kind kind, const void *object, const char *reason)
 	struct finding f = {
 		.class = CHECK_HABITS,
 		.name = "destroyed-in-use",
-		.remedy = "destroy what uses it first: it is not destroyed now, and leaks if nothing tries again"};
+		.remedy = "destroy its users first: the object still exists, and leaks if nothing destroys it later"};
 	enum check_kind user = CHECK_KINDS;
 	const struct stack *made = NULL;
 	uint32_t count;
@@ -171,7 +171,7 @@ void check_refused(enum check_kind kind, const void *object, const char *reason)
 		return;
 	f.at[0].title = "destroyed at";
 	f.at[0].stack = stack_here();
-	f.at[1].title = "what uses it was made at";
+	f.at[1].title = "its user was created at";
 	f.at[1].stack = made;
 	finding_report(&f);
 }
@@ -199,13 +199,13 @@ void check_dead(enum check_kind kind, const void *object, const char *use)
 	finding_report(&f);
 }
 
-/* Calls of librdmacm do not refuse: what is left refers to freed memory. */
+/* librdmacm's calls do not refuse, so remaining users refer to freed memory. */
 void check_orphaned(enum check_kind kind, const void *object)
 {
 	struct finding f = {.class = CHECK_HABITS,
 			    .name = "destroyed-in-use",
-			    .remedy = "destroy what uses it first: that refers to it, and crashes or waits for ever",
-			    .at = {{"destroyed at", NULL}, {"what uses it was made at", NULL}}};
+			    .remedy = "destroy its users first: they refer to freed memory, and crash or wait forever",
+			    .at = {{"destroyed at", NULL}, {"its user was created at", NULL}}};
 	enum check_kind user = CHECK_KINDS;
 	uint32_t count;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What MemorySanitizer of the program is told of requests, and asked. */
+/* Reports to MemorySanitizer in the program, and questions to it. */
 #include "check/msan.h"
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@
 #include "object/window.h"
 #include "wire/packet.h"
 
-#define READS 16u /* findings that wait to be told */
+#define READS 16u /* findings that wait for a report */
 
 /* ---- what a request sends ---- */
 
@@ -41,7 +41,7 @@ static void report_memory(const struct ibv_send_wr *wr, const struct ibv_sge *sg
 
 	snprintf(text, sizeof(text),
 		 "of the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64 "), byte %" PRIu64
-		 " was never initialised: the peer gets what happened to be there",
+		 " was never initialised: the peer gets undefined data",
 		 sge->length, sge->addr, wr->wr_id, (uint64_t)(uintptr_t)at - sge->addr);
 	report_unset(text, posted, "posted");
 }
@@ -78,15 +78,14 @@ static void look_at_memory(const struct ibv_qp *qp, const struct ibv_send_wr *wr
 	}
 }
 
-/* What a request carries in itself. */
+/* Reports an uninitialised word that the request itself carries. */
 static void look_at_word(const char *what, const void *word, size_t size, const struct stack *posted)
 {
 	char text[FINDING_TEXT];
 
 	if (!msan_first_unset(word, size))
 		return;
-	snprintf(text, sizeof(text), "%s of a request was never initialised: the peer gets what happened to be there",
-		 what);
+	snprintf(text, sizeof(text), "%s of a request was never initialised: the peer gets undefined data", what);
 	report_unset(text, posted, "posted");
 }
 
@@ -153,7 +152,7 @@ void msan_polled(struct ibv_wc *wc, int count)
 
 /* ---- what a peer does ---- */
 
-/* READs of memory that is not initialised. Guarded by objects_lock; `noted` and `told` may be compared without. */
+/* READs of uninitialised memory. Guarded by objects_lock; `noted` and `told` may be compared without the lock. */
 static struct {
 	uint32_t qpn;
 	uint64_t va, length, offset;
@@ -221,7 +220,7 @@ static bool next_read(char *text, size_t room, const struct stack **registered)
 	if (any) {
 		snprintf(text, room,
 			 "of the %" PRIu64 " bytes at 0x%" PRIx64 " that a peer READs by QP 0x%x, byte %" PRIu64
-			 " was never initialised: the peer gets what happened to be there",
+			 " was never initialised: the peer gets undefined data",
 			 reads[n % READS].length, reads[n % READS].va, reads[n % READS].qpn, reads[n % READS].offset);
 		*registered = reads[n % READS].registered;
 		atomic_store_explicit(&told, n + 1, memory_order_relaxed);

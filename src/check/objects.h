@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The objects of the program, with the stack that made each: a table. Guarded by objects_lock. */
+/* Table of the program's objects, with the stack that created each. Guarded by objects_lock. */
 #ifndef UROCE_CHECK_OBJECTS_H
 #define UROCE_CHECK_OBJECTS_H
 
@@ -38,10 +38,10 @@ struct object {
 	enum check_kind kind;
 	const void *object; /* the program's pointer */
 	uint64_t size;
-	const void *uses[CHECK_USES]; /* objects that it uses, and that cannot be destroyed before it */
-	const struct stack *made;     /* stack of the call that made it */
-	struct queues *queues;	      /* queues.h, of a QP or an SRQ; else NULL */
-	struct watch *watch;	      /* queues.h, of a CQ; else NULL */
+	const void *uses[CHECK_USES]; /* objects that this one uses, and that cannot be destroyed before it */
+	const struct stack *made;     /* stack of the creating call */
+	struct queues *queues;	      /* queues.h: of a QP or an SRQ; else NULL */
+	struct watch *watch;	      /* queues.h: of a CQ; else NULL */
 };
 
 /* Words of findings about objects of a kind. */
@@ -52,11 +52,11 @@ struct kind_words {
 extern const struct kind_words check_kinds[CHECK_KINDS] __attribute__((visibility("hidden")));
 
 extern struct lock objects_lock;
-/* NULL: the object is not known. */
+/* An object of the table, or NULL. */
 struct object *object_find(enum check_kind kind, const void *object) REQUIRES(objects_lock);
-/* The object after this one; NULL: the first, and behind the last. */
+/* The object after `o`, or NULL after the last. NULL gives the first. */
 struct object *objects_next(const struct object *o) REQUIRES(objects_lock);
-/* Adds one, and removes one, which it returns; NULL: it was not known. The caller allocates and frees. */
+/* Adds an object; removes one and returns it, or NULL if it was not known. The caller allocates and frees. */
 void object_add(struct object *o) REQUIRES(objects_lock);
 struct object *object_remove(enum check_kind kind, const void *object) REQUIRES(objects_lock);
 

@@ -30,13 +30,13 @@
 #include "check/stack.h"
 #include "object/qp.h"
 
-#define UNDEFINED 0x5a5a5a5au /* in fields of an ibv_wc that are undefined after an error */
+#define UNDEFINED 0x5a5a5a5au /* value of ibv_wc fields that are undefined after an error */
 
-static struct ibv_context_ops next; /* what was replaced: the same of all contexts */
+static struct ibv_context_ops next; /* replaced operations, the same of all contexts */
 
 /* ---- posts ---- */
 
-/* Reports what was noted under locks. */
+/* Reports findings that were noted under locks. */
 static void tell_found(void)
 {
 	pages_tell();
@@ -44,7 +44,7 @@ static void tell_found(void)
 	across_tell();
 }
 
-/* A READ or an atomic of the QP that brings what this request sends; NULL: there is none. */
+/* Stack of a READ or an atomic of the QP that brings what this request sends; NULL if there is none. */
 static const struct stack *brought_by(struct queues *q, const struct request *r) REQUIRES(objects_lock)
 {
 	list_each_safe (l, &q->sends) {
@@ -91,7 +91,7 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	o = queues_find(CHECK_QP, qp);
 	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
 		read = brought_by(o->queues, r);
-	r->has_digest &= !read; /* that will change the bytes */
+	r->has_digest &= !read; /* the READ will change the bytes */
 	races = o && check_wants(CHECK_RACES) && races_find(o, r, wr, &race);
 	if (o)
 		request_begin(o, r,
@@ -154,7 +154,7 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 static void note_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr,
 			 const struct stack *posted)
 {
-	/* of an SRQ of another adapter it is not known */
+	/* not known of another adapter's SRQ */
 	uint32_t most = kind == CHECK_QP ? ((const struct qp *)queue)->cap.max_recv_sge
 					 : ((const struct srq *)queue)->rq.max_sge ?: SGES_MOST;
 	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, sges_of(wr->sg_list, wr->num_sge, most));
@@ -197,7 +197,7 @@ static void after_receive(enum check_kind kind, const void *queue, const struct 
 	outlook_report(&l, posted);
 }
 
-/* Before receives are posted. The place where, or NULL: they are not followed. */
+/* Begins receives that are about to be posted. Returns the stack, or NULL if they are not followed. */
 static const struct stack *before_receives(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr)
 {
 	const struct stack *posted = check_is_paused() ? NULL : stack_near();
@@ -239,7 +239,7 @@ static int check_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, stru
 
 /* ---- polls ---- */
 
-/* The first request of that number that can have this completion; NULL: it was posted before the check. */
+/* The first request with that wr_id that can have this completion; NULL if it was posted before the check. */
 static struct request *find_request(struct list *requests, uint64_t wr_id, bool success)
 {
 	list_each_safe (l, requests) {
@@ -251,7 +251,7 @@ static struct request *find_request(struct list *requests, uint64_t wr_id, bool 
 	return NULL;
 }
 
-/* Ends the request and, of a send queue, all before it, which are moved to `done`. */
+/* Ends the request and, of a send queue, all before it. They are moved to `done`. */
 static void end_up_to(struct queues *q, struct request *r, struct list *done) REQUIRES(objects_lock)
 {
 	bool is_last = !r->is_send;
@@ -288,7 +288,7 @@ static void order_of(const struct qp *qp, bool is_receive) REQUIRES(objects_lock
 		peers_done(qp->attr.dest_qp_num);
 }
 
-/* A receive, or the result of a READ or an atomic, was polled. */
+/* Notes that a receive, or the result of a READ or an atomic, was polled. */
 static void note_heard(const struct object *o, uint32_t bringing_before, bool is_receive) REQUIRES(objects_lock)
 {
 	if (is_receive) {
@@ -299,7 +299,7 @@ static void note_heard(const struct object *o, uint32_t bringing_before, bool is
 	}
 }
 
-/* The SRQ that a message to a target of XRC names is not known here. */
+/* A receive of any SRQ: the one that a message to an XRC target names is not known here. */
 static struct request *find_shared(struct queues **q, uint64_t wr_id) REQUIRES(objects_lock)
 {
 	struct request *r = NULL;
@@ -337,7 +337,7 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 		end_up_to(q, r, &done);
 	if (o)
 		note_heard(o, bringing, is_receive);
-	if (!success) /* its queue pair does nothing any more */
+	if (!success) /* the queue pair has stopped */
 		peers_settle();
 	lock_drop(&objects_lock);
 	while (!list_empty(&done)) {
@@ -351,7 +351,7 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	}
 }
 
-/* What a program may read of a completion with an error: ibv_poll_cq(3). */
+/* Overwrites the fields of a completion with an error that ibv_poll_cq(3) leaves undefined. */
 static void spoil(struct ibv_wc *wc)
 {
 	wc->opcode = (enum ibv_wc_opcode)UNDEFINED;
@@ -427,7 +427,7 @@ static int check_req_notify_cq(struct ibv_cq *cq, int solicited)
 		o->watch->armed = true;
 		o->watch->armed_at = armed;
 		o->watch->by = pthread_self();
-		o->watch->polled_since_armed = !o->watch->polled; /* what was never used has nothing in it */
+		o->watch->polled_since_armed = !o->watch->polled; /* an unused CQ has nothing in it */
 	}
 	lock_drop(&objects_lock);
 	return next.req_notify_cq(cq, solicited);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Happens-before for ThreadSanitizer: a key for each QP, SRQ and number of a QP; several share one, by which a race may
- * be missed. */
+/* Happens-before for ThreadSanitizer: a key for each QP, SRQ and QP number. Several share a key, so a race may be
+ * missed. */
 #include "check/order.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,7 @@ void order_after(const struct ibv_qp *qp, const void *queue)
 	if (!order_is_told)
 		return;
 	order_tsan.acquire(key_of_queue(queue ?: qp));
-	if (queue) /* the message, too, was posted */
+	if (queue) /* the message was posted too */
 		order_tsan.acquire(key_of_number(qp->qp_num));
 }
 

@@ -25,7 +25,7 @@ void request_end(struct queues *q, struct request *r)
 		across_end(r);
 }
 
-/* Its memory is the program's again. */
+/* Gives the memory back to the program and frees the request. */
 static void request_free(struct request *r)
 {
 	asan_give(r);
@@ -63,7 +63,7 @@ void request_begin(struct object *o, struct request *r, struct object *cq)
 	pages_begin(r);
 }
 
-/* Requests of a failed post were not posted: those from the end back to it. */
+/* Requests of a failed post were not posted: those from the end back to the failed one. */
 void requests_take_back(struct object *o, uint32_t count, bool is_send)
 {
 	struct list *requests = is_send ? &o->queues->sends : &o->queues->receives;
@@ -76,7 +76,7 @@ void requests_take_back(struct object *o, uint32_t count, bool is_send)
 	}
 }
 
-/* A request may have been done while it was being posted, so its memory is taken from the program only now. */
+/* A request may complete during its post, so its memory is taken from the program only now. */
 void requests_posted(struct queues *q)
 {
 	list_each_safe (l, &q->sends) {

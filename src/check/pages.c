@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pages in flight. A handler of a fault may run inside malloc(3), so it only notes the stack; the next call of verbs
+/* Pages in flight. A fault may come inside malloc(3), so the handler only notes the stack; the next call of verbs
  * reports it. */
 #include "check/pages.h"
 
@@ -26,11 +26,11 @@
 #include "memory/maps.h"
 #include "object/mr.h"
 
-#define SLOTS	  1024u /* of pages that are protected at once; each takes two mappings at most */
+#define SLOTS	  1024u /* max of protected page ranges; each takes at most two mappings */
 #define NOTES	  64u
 #define VERIFIED  256u
-#define OURS_NEAR 3u /* so near to the access is a function of uroce, if it is one of uroce's */
-#define HANDLER	  8u /* frames of the handler itself, at most */
+#define OURS_NEAR 3u /* max distance in frames of the function of uroce that made an access */
+#define HANDLER	  8u /* max frames of the handler itself */
 
 enum pages_mode { PAGES_OFF, PAGES_WRITES, PAGES_TOUCHES };
 enum slot_state { SLOT_FREE, SLOT_PAUSED, SLOT_GUARDED, SLOT_LIFTED };
@@ -40,15 +40,15 @@ struct slot {
 	enum slot_state state;
 	int rights;
 	uint64_t start, end;
-	bool is_written; /* the program was seen to */
-	/* of the request */
+	bool is_written; /* the program has written to the pages */
+	/* SGE of the request */
 	struct ibv_sge sge;
 	uint64_t wr_id;
 	const struct stack *posted;
 	bool is_send, brings;
 };
 
-/* The program has touched memory in flight. */
+/* An access of the program to memory in flight. */
 struct note {
 	struct slot slot;
 	const char *how;
@@ -58,22 +58,22 @@ struct note {
 
 static enum pages_mode mode; /* constant after pages_start() */
 static uint64_t page;
-static struct lock pages_lock; /* guards what follows; signals are blocked while it is held */
+static struct lock pages_lock; /* guards all below; signals are blocked while it is held */
 static struct slot slots[SLOTS];
-static uint32_t slots_used; /* one past the highest that was ever in use */
+static uint32_t slots_used; /* one past the highest slot ever used */
 static struct note notes[NOTES];
 static _Atomic uint32_t noted, told;
 static struct {
 	uint64_t start, end;
-} verified[VERIFIED]; /* memory that may be read and written; guarded by objects_lock */
+} verified[VERIFIED]; /* memory that is known to be readable and writable; guarded by objects_lock */
 
 bool pages_are_taken(void)
 {
 	return mode != PAGES_OFF;
 }
 
-/* A handler of the program, for another signal, might touch the pages. SIGSEGV stays unblocked from then on: a fault of
- * a thread that blocks it ends the program. */
+/* Blocks signals, as a handler of the program for another signal might touch the pages. SIGSEGV is unblocked and
+ * stays so: a fault of a thread that blocks it ends the program. */
 static void pages_enter(sigset_t *old) ACQUIRE(pages_lock)
 {
 	sigset_t all;
@@ -126,7 +126,7 @@ static bool is_mapped_plainly(uint64_t start, uint64_t end)
 	return fine;
 }
 
-/* Its rights are known, so that they can be given back. */
+/* True if the rights of the pages are known, so that they can be restored. */
 static bool is_verified(const struct ibv_sge *sge, uint64_t start, uint64_t end) REQUIRES(objects_lock)
 {
 	uint32_t i = (uint32_t)(start / page % VERIFIED);
@@ -164,7 +164,7 @@ static struct slot *slot_take(void) REQUIRES(pages_lock)
 
 /* ---- from post to poll ---- */
 
-/* Its number plus 1; 0: not protected. */
+/* Slot number plus 1; 0 if not protected. */
 static uint16_t protect(const struct request *r, const struct ibv_sge *sge, uint64_t start, uint64_t end)
 {
 	struct slot *s = NULL;
@@ -278,7 +278,7 @@ void pages_lift(uint64_t at, uint64_t length)
 	pages_leave(&signals);
 }
 
-/* Another thread of the parent may have held the lock. */
+/* No lock: another thread of the parent may have held it. */
 NO_LOCK_ANALYSIS void pages_forget(void)
 {
 	for (uint32_t i = 0; i < slots_used; i++)
@@ -300,7 +300,7 @@ static void *fault_place(const ucontext_t *context)
 #endif
 }
 
-enum { WRITE_FAULT = 2 }; /* of the error code of a page fault */
+enum { WRITE_FAULT = 2 }; /* bit of the error code of a page fault */
 
 static bool fault_is_write(const struct slot *s, const ucontext_t *context)
 {
@@ -324,8 +324,8 @@ static const char *how_touched(const struct slot *s, const ucontext_t *context)
 #endif
 }
 
-/* The stack of the access; a place in uroce, or called from there, is none of the program. Its first frame is no return
- * address, so it is moved behind its instruction. */
+/* Stack of the access, without places in uroce and what they call. The first frame is no return address, so it is
+ * moved behind its instruction. */
 static uint32_t frames_of(const ucontext_t *context, void *to[STACK_DEPTH])
 {
 	void *frame[STACK_DEPTH + HANDLER], *place = fault_place(context);
@@ -342,7 +342,7 @@ static uint32_t frames_of(const ucontext_t *context, void *to[STACK_DEPTH])
 	return depth;
 }
 
-/* Rights may have been given back since. */
+/* True if another thread has restored the rights since. */
 static bool is_accessible(uint64_t at)
 {
 	struct mapping m;
@@ -371,7 +371,7 @@ static void note(struct slot *s, const ucontext_t *context, void *const frame[],
 	atomic_store_explicit(&noted, n + 1, memory_order_release); /* pairs with pages_tell() */
 }
 
-/* True: the instruction can be repeated. */
+/* True if the instruction can be repeated. */
 static bool pages_fault(const siginfo_t *info, const void *arg)
 {
 	uint64_t at = (uintptr_t)info->si_addr;
@@ -399,24 +399,24 @@ static bool pages_fault(const siginfo_t *info, const void *arg)
 
 /* ---- reports ---- */
 
-static void report_touch(const struct note *n)
+static void report_touch(const struct note *note)
 {
 	struct finding f = {.class = CHECK_BUFFERS,
 			    .name = "touched-in-flight",
-			    .remedy = "leave the memory alone from the post until the completion has been polled",
-			    .at = {{n->how, stack_of(n->frame, n->depth)}, {"posted", n->slot.posted}}};
-	const struct slot *s = &n->slot;
+			    .remedy = "do not use the memory between the post and the poll of the completion",
+			    .at = {{note->how, stack_of(note->frame, note->depth)}, {"posted", note->slot.posted}}};
+	const struct slot *s = &note->slot;
 
 	if (s->brings) {
 		snprintf(f.text, sizeof(f.text),
 			 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
 			 ") were %s before its completion was polled",
-			 s->sge.length, s->sge.addr, s->is_send ? "READ or atomic" : "receive", s->wr_id, n->how);
+			 s->sge.length, s->sge.addr, s->is_send ? "READ or atomic" : "receive", s->wr_id, note->how);
 	} else {
 		snprintf(f.text, sizeof(f.text),
 			 "the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
 			 ") were %s before its completion was polled",
-			 s->sge.length, s->sge.addr, s->wr_id, n->how);
+			 s->sge.length, s->sge.addr, s->wr_id, note->how);
 		f.remedy = "write to the buffer only when the completion has been polled; or send it inline";
 	}
 	finding_report(&f);
@@ -443,7 +443,7 @@ void pages_tell(void)
 {
 	struct note n;
 
-	/* acquire pairs with note(); a number that is old is seen by the next call */
+	/* acquire: pairs with note(); the next call sees what a stale value misses */
 	if (likely(atomic_load_explicit(&noted, memory_order_acquire) ==
 		   atomic_load_explicit(&told, memory_order_relaxed)))
 		return;

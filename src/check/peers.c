@@ -30,30 +30,31 @@
 #include "object/qp.h"
 #include "wire/packet.h"
 
-#define FIBERS	    256u /* of each kind: queue pairs share them if there are more, by which a race may be missed */
-#define GRANULES    (1u << 18) /* of eight bytes; several share an entry, with the same effect */
-#define LOW	    3	       /* the first descriptor that is looked at, of so many: */
+#define FIBERS	    256u       /* of each kind; more queue pairs share them, by which a race may be missed */
+#define GRANULES    (1u << 18) /* of 8 bytes each; several share an entry, with the same effect */
+#define LOW	    3	       /* descriptors that are looked at, from LOW: */
 #define DESCRIPTORS 125
 #define NO_SYNC	    1 /* __tsan_switch_to_fiber_no_sync */
 
 enum kind { WRITES, READS, KINDS };
 
 struct fiber {
-	void *fiber;  /* NULL: not yet made */
-	uint32_t qpn; /* 0: of none */
-	char key;     /* is released when it has accessed something ... */
-	char message; /* ... and when a message has come */
-	/* of a WRITE with immediate in one packet, which may find no receive and come again */
+	void *fiber;  /* NULL: not made yet */
+	uint32_t qpn; /* 0: unused */
+	char key;     /* released after each access */
+	char message; /* released when a message has come */
+	/* Memory of a one-packet WRITE with immediate, which may find no receive and come again. */
 	char *late;
-	uint64_t late_length; /* 0: there is none */
+	uint64_t late_length; /* bytes; 0: none */
 };
 
 static struct fiber fibers[KINDS * FIBERS]; /* guarded by objects_lock, as what follows */
-static uint16_t *last;			    /* of each granule: number of the fiber that accessed it last, plus 1 */
+static uint16_t *last;			    /* number of the fiber that last accessed each granule, plus 1 */
 static char told_key, all_key, reads_key;
-static int nobodys = -1; /* a socket, which to ThreadSanitizer is the same as all sockets */
+static int nobodys = -1; /* a socket; ThreadSanitizer takes all sockets for one */
 
-/* The C library's are here ThreadSanitizer's: src/base/uncancelled.c goes past it. */
+/* Entry points of ThreadSanitizer, whose interceptors replace the C library's functions; src/base/uncancelled.c
+ * bypasses them. */
 static struct {
 	void *(*create)(unsigned flags);
 	void (*enter)(void *fiber, unsigned flags);
@@ -75,11 +76,11 @@ static struct {
 	ssize_t (*write)(int fd, const void *from, size_t size);
 } tsan;
 static bool are_shown; /* constant after peers_start() */
-static void *first;    /* the fiber that makes the others */
+static void *first;    /* fiber that creates the others */
 
 /* ---- fibers ---- */
 
-/* That of the queue pair, or the place for it. */
+/* The fiber of the queue pair, or a free place for it. */
 static struct fiber *fiber_of(enum kind kind, uint32_t qpn) REQUIRES(objects_lock)
 {
 	struct fiber *all = &fibers[kind * FIBERS], *f;
@@ -92,7 +93,8 @@ static struct fiber *fiber_of(enum kind kind, uint32_t qpn) REQUIRES(objects_loc
 	return &all[qpn % FIBERS];
 }
 
-/* What a thread has done comes before what a fiber does that it makes: so `first` makes it, where it is missing. */
+/* The fiber of the queue pair, created if missing. A thread's past comes before a fiber that it creates, so `first`
+ * creates it. */
 static struct fiber *made_fiber(enum kind kind, uint32_t qpn) REQUIRES(objects_lock)
 {
 	struct fiber *f = fiber_of(kind, qpn);
@@ -110,7 +112,7 @@ static struct fiber *made_fiber(enum kind kind, uint32_t qpn) REQUIRES(objects_l
 	return f;
 }
 
-/* Between the two, this thread is the fiber. enter() returns what leave() needs. */
+/* Start and end of a part in which this thread is the fiber. leave() needs the result of enter(). */
 static void *enter(const struct fiber *f)
 {
 	void *before = tsan.current();
@@ -131,7 +133,7 @@ static void make_first(void)
 
 /* ---- accesses ---- */
 
-/* What comes before it. */
+/* Orders the fiber behind earlier accesses to the granules. */
 static void take_order(const struct fiber *f, uintptr_t at, uint64_t length) REQUIRES(objects_lock)
 {
 	uint16_t mine = (uint16_t)(f - fibers + 1), before = mine;
@@ -148,10 +150,10 @@ static void take_order(const struct fiber *f, uintptr_t at, uint64_t length) REQ
 	}
 }
 
-/* Of its own: uroce's have high numbers. */
+/* True if the program has a socket of its own; uroce's have high numbers. */
 static bool program_has_sockets(void) REQUIRES(objects_lock)
 {
-	static int known = LOW; /* one, lately */
+	static int known = LOW; /* a socket found earlier */
 	struct stat st;
 
 	for (int i = LOW - 1; i < LOW + DESCRIPTORS; i++) {
@@ -165,8 +167,8 @@ static bool program_has_sockets(void) REQUIRES(objects_lock)
 	return false;
 }
 
-/* What was released through a socket has come to all fibers when they have acquired it: so that is left where nobody
- * can hear of it. */
+/* Releases what the fiber has done. A release through a socket reaches all fibers that acquire it, so it is left
+ * undone if no socket of the program could carry the news. */
 static void give_order(struct fiber *f, enum kind kind) REQUIRES(objects_lock)
 {
 	tsan.release(&f->key);
@@ -177,8 +179,8 @@ static void give_order(struct fiber *f, enum kind kind) REQUIRES(objects_lock)
 		tsan.write(nobodys, "", 0);
 }
 
-/* These names stand in reports. A flag, or the word of an atomic, is an atomic to the program as well; that it is
- * written changes nothing. */
+/* Function names that appear in reports. A flag, or the word of an atomic, is accessed atomically, as by the
+ * program; the value stays. */
 static __attribute__((noinline)) void peer_writes(void *at, uint64_t length, bool is_flag)
 {
 	if (!is_flag)
@@ -209,7 +211,8 @@ static __attribute__((noinline)) void peer_reads(void *at, uint64_t length, bool
 	__asm__ volatile(""); /* no tail call: the frame would be the caller's */
 }
 
-/* Memory that is gone is left to the access itself: a fault here would be the one that ThreadSanitizer lets pass. */
+/* True if the range is an aligned flag. Unmapped memory is left to the access itself, where ThreadSanitizer lets a
+ * fault pass. */
 static bool is_flag(uintptr_t at, uint64_t length)
 {
 	return length <= 8 && !(length & (length - 1)) && !(at % length) && guarded_touch((char *)(at & ~(uintptr_t)7));
@@ -256,7 +259,7 @@ static void access_of(const struct qp *qp, const struct packet *p) REQUIRES(obje
 	mr_put(mr);
 }
 
-/* PSNs that it takes. */
+/* Number of PSNs that the packet takes. */
 static uint32_t span_of(const struct qp *qp, const struct packet *p)
 {
 	uint32_t mtu = p->mtu ?: qp->mtu;
@@ -275,7 +278,7 @@ void peers_arrive(const struct qp *qp, const struct packet *p)
 		return;
 	}
 	if (qp->transport != TRANSPORT_RC || !psn_equal(p->psn, qp->resp.expected))
-		return; /* it is a duplicate, or waits for its turn */
+		return; /* a duplicate, or out of order */
 	for (; p; p = early_at(qp->resp.early, psn_add(p->psn, span_of(qp, p))))
 		access_of(qp, p);
 }
@@ -309,7 +312,7 @@ void peers_settle(void)
 
 	if (!are_shown)
 		return;
-	pthread_once(&once, make_first); /* not before: a program with threads cannot fork as it likes */
+	pthread_once(&once, make_first); /* not earlier: a program with threads may not fork as it likes */
 	tsan.acquire(&all_key);
 	tsan.release(&told_key);
 }
@@ -332,7 +335,7 @@ void peers_done(uint32_t qpn)
 
 /* ---- the start ---- */
 
-/* With a high number, which ThreadSanitizer has to know. */
+/* A socket with a high number, made by a call that ThreadSanitizer sees. */
 static int make_socket(void)
 {
 	int low = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), high = high_fd(dup(low));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer's WRITEs, READs and atomics, as ThreadSanitizer of the program sees them: each queue pair has
- * fibers, which are threads to it, and do what the peer does. So it reports the program's own loads and stores that
- * race with them. Without tsan_sees_peers these do nothing. */
+/* WRITEs, READs and atomics of a peer, shown to ThreadSanitizer in the program: each queue pair has fibers (threads
+ * to ThreadSanitizer) that do what the peer does. Loads and stores of the program that race with the peer are
+ * reported. Without tsan_sees_peers these functions do nothing. */
 #ifndef UROCE_CHECK_PEERS_H
 #define UROCE_CHECK_PEERS_H
 
@@ -11,20 +11,21 @@ struct qp;
 
 struct packet;
 
-/* Looks whether the program has ThreadSanitizer. Before all others. */
+/* Detects ThreadSanitizer. Before all other functions. */
 void peers_start(void);
-/* This thread is about to post, or to send a message of connection management: peers may react to what it has done. */
+/* Called before this thread posts, or sends a message of connection management: peers may react to what the thread
+ * has done. */
 void peers_told(void);
-/* peers_told(); and this thread, which makes, changes or destroys an object, or has heard of what may tell anything, is
- * taken to know what peers have done. */
+/* Like peers_told(), and orders this thread behind all that peers have done. Called when an object is made, changed
+ * or destroyed, and for news that may tell anything. */
 void peers_settle(void);
-/* A packet is about to be taken. */
+/* Called before a packet is taken. */
 void peers_arrive(const struct qp *qp, const struct packet *p) REQUIRES(objects_lock);
-/* The completion of a receive is about to be written. */
+/* Called before the completion of a receive is written. */
 void peers_message(const struct qp *qp) REQUIRES(objects_lock);
-/* This thread has polled the completion of a receive of that queue pair. */
+/* Called when this thread has polled the completion of a receive of queue pair `qpn`. */
 void peers_heard(uint32_t qpn) REQUIRES(objects_lock);
-/* This thread has polled the completion of a request to that queue pair, which is of this process. */
+/* Called when this thread has polled the completion of a request to queue pair `qpn` of this process. */
 void peers_done(uint32_t qpn) REQUIRES(objects_lock);
 
 #endif

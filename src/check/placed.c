@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What arrives: the requests that it is for, and the memory that it is stored in. The engine calls, with qp->lock
- * held. */
+/* Records of uroce's stores to memory of the program. */
 #include "check/placed.h"
 
 #include <stdatomic.h>
@@ -45,7 +44,7 @@ static bool touches(const struct request *r, const struct placed *p)
 bool placed_since(const struct request *r, struct placed *found)
 {
 	uint64_t n = placed_count(), from = r->since;
-	bool any = n - from > RECORDS; /* it is not known any more */
+	bool any = n - from > RECORDS; /* older records are overwritten */
 
 	*found = (struct placed){0};
 	for (from = any ? n - RECORDS : from; n > from; n--) {
@@ -60,5 +59,3 @@ bool placed_since(const struct request *r, struct placed *found)
 	}
 	return any;
 }
-
-/* ---- what the engine tells ---- */

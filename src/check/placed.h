@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stores of uroce itself to memory of the program, so that the program is not blamed for them. */
+/* Stores of uroce to memory of the program, so that the program is not blamed for them. */
 #ifndef UROCE_CHECK_PLACED_H
 #define UROCE_CHECK_PLACED_H
 
@@ -14,12 +14,12 @@ struct placed {
 
 /* Number of stores so far. Any thread, without locks. */
 uint64_t placed_count(void);
-/* Bytes are about to be stored, or have been. */
+/* Notes a store that is about to be made, or was made. */
 void placed_note(struct placed p) REQUIRES(objects_lock);
-/* placed_note() of the memory of a request. */
+/* Notes a store to the memory of a request. */
 void placed_request(const struct request *r) REQUIRES(objects_lock);
-/* Finds a store to the memory of the request since its digest was taken: if there is one, a WRITE that came by another
- * queue pair. False: there was no store. */
+/* True if there was a store to the memory of the request since its digest was taken. `found` gets a WRITE that came
+ * by another queue pair, if there was one. */
 bool placed_since(const struct request *r, struct placed *found) REQUIRES(objects_lock);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The line of a Python program that makes a call, by way of pyverbs or another extension. The interpreter's functions
- * are looked up: a process that has none loaded has no Python frame. */
+/* The interpreter's functions are looked up: a process without a Python interpreter has no Python frame. */
 #include "check/python.h"
 
 #include <dlfcn.h>
@@ -13,7 +12,7 @@
 static struct {
 	int (*is_initialized)(void);
 	int (*has_gil)(void);
-	void *(*frame)(void); /* a borrowed reference */
+	void *(*frame)(void); /* borrowed reference */
 	int (*line)(void *frame);
 	void *(*code)(void *frame);
 	void *(*attribute)(void *object, const char *name);
@@ -84,7 +83,7 @@ void python_frame(char *text, size_t room)
 	frame = py.frame();
 	if (!frame)
 		return;
-	py.error_save(&type, &value, &traceback); /* an exception may be on its way */
+	py.error_save(&type, &value, &traceback); /* an exception may be pending */
 	describe(frame, text, room);
 	py.error_restore(type, value, traceback);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The Python program that makes a call, by way of pyverbs or another extension. Any thread. */
+/* The line of a Python program that calls, through pyverbs or another extension. Any thread. */
 #ifndef UROCE_CHECK_PYTHON_H
 #define UROCE_CHECK_PYTHON_H
 
@@ -7,7 +7,7 @@
 
 enum { PYTHON_TEXT = 256 };
 
-/* The line that this thread is in: "function (file:line)"; empty if there is none. */
+/* Text "function (file:line)" of this thread's current line; empty if there is none. */
 void python_frame(char *text, size_t room);
 
 #endif

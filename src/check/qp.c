@@ -39,7 +39,7 @@ void check_moved(const struct ibv_qp *qp)
 	o = object_find(CHECK_QP, qp);
 	if (o && o->queues)
 		o->queues->failure = NULL;
-	across_heard(); /* the peer's numbers have come by other means, which may have told more */
+	across_heard(); /* the peer's numbers came by other means, which may have told more */
 	lock_drop(&objects_lock);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program changes the state of a queue pair, or destroys it. Behind hooks_any(). Any thread, without locks. */
+/* State changes and destruction of queue pairs by the program. Behind hooks_any(). Any thread, without locks. */
 #ifndef UROCE_CHECK_QP_H
 #define UROCE_CHECK_QP_H
 
 #include <infiniband/verbs.h>
 
-/* The queue pair was moved to RESET. */
+/* Forgets the requests of a queue pair that was moved to RESET. */
 void check_forget_requests(const void *qp);
-/* The program has changed its state. */
+/* Notes a change of state by the program. */
 void check_moved(const struct ibv_qp *qp);
-/* It is about to be destroyed. */
+/* Reports a queue pair that is about to be destroyed with requests outstanding. */
 void check_destroys_qp(const struct ibv_qp *qp);
 
 #endif

@@ -19,44 +19,44 @@ struct bounds {
 struct queues {
 	struct list sends, receives; /* requests, oldest first */
 	uint32_t send_count;	     /* length of `sends` */
-	uint32_t signalled;	     /* sends that have a completion */
+	uint32_t signalled;	     /* signalled sends */
 	uint32_t bringing;	     /* READs and atomics among the sends */
 	uint32_t depth;		     /* capacity of the send queue */
 	bool signals_all;
-	struct object *send_cq, *receive_cq; /* NULL: not checked, or none */
+	struct object *send_cq, *receive_cq; /* NULL: none, or not checked */
 	struct object *next;		     /* next queue pair whose number has the same hash */
-	const struct qp *qp;		     /* NULL: the queues are an SRQ's */
+	const struct qp *qp;		     /* NULL: an SRQ's queues */
 
-	struct list racing;		 /* races.c: place among queues with outstanding accesses */
+	struct list racing;		 /* races.c: link of queues with outstanding accesses */
 	struct bounds bounds;		 /* races.c: range of these accesses */
-	uint64_t bounds_heard;		 /* races.c: clock since which they are counted in `bounds` */
-	uint64_t heard;			 /* races.c: messages of the peer that told of this queue pair */
-	uint64_t write_at, write_length; /* memory of the peer's WRITE that is arriving */
+	uint64_t bounds_heard;		 /* races.c: clock from which accesses are counted in `bounds` */
+	uint64_t heard;			 /* races.c: messages of the peer that mention this queue pair */
+	uint64_t write_at, write_length; /* memory of the peer's WRITE that is arriving; length in bytes */
 
-	const struct stack *failure;	  /* poll of the first completion with an error since the program has changed
-					   * the state; NULL: none */
+	const struct stack *failure; /* poll of the first completion with an error since the program changed the state;
+					NULL: none */
 	enum ibv_wc_status failed_status; /* status of that completion */
-	pthread_t failed_by;		  /* thread that has polled it */
-	uint64_t failed_poll;		  /* number of that poll among those of the thread */
+	pthread_t failed_by;		  /* thread that polled it */
+	uint64_t failed_poll;		  /* number of that poll, counted per thread */
 };
 
-/* What a CQ expects, and how the program waits for it. */
+/* Completions that a CQ expects, and how the program waits for them. */
 struct watch {
 	uint64_t expected;	      /* completions of posted requests that have not been polled */
 	bool polled;		      /* the CQ has been polled */
-	bool armed;		      /* it was armed, and its event has not been fetched */
-	bool polled_since_armed;      /* it was polled behind the last ibv_req_notify_cq() */
-	const struct stack *armed_at; /* stack of that call */
-	pthread_t by;		      /* thread that was the last to create, arm or poll it, or to fetch its event */
+	bool armed;		      /* armed, and its event has not been fetched */
+	bool polled_since_armed;      /* polled since the last ibv_req_notify_cq() */
+	const struct stack *armed_at; /* stack of the last ibv_req_notify_cq() */
+	pthread_t by;		      /* last thread to create, arm or poll the CQ, or to fetch its event */
 };
 
-/* The object gets its queues or its watch, if it is of a kind that has them; and loses them, without requests. */
+/* Gives an object its queues or its watch, if objects of its kind have them; frees them, without the requests. */
 void queues_open(struct object *o) REQUIRES(objects_lock);
 void queues_close(struct object *o) REQUIRES(objects_lock);
 
-/* The object, if it has queues; else NULL. */
+/* An object that has queues, or NULL. */
 struct object *queues_find(enum check_kind kind, const void *object) REQUIRES(objects_lock);
-/* The queue pair of that number; NULL: there is none. */
+/* The queue pair of that number, or NULL. */
 struct object *queues_object(uint32_t qpn) REQUIRES(objects_lock);
 struct queues *queues_of_number(uint32_t qpn) REQUIRES(objects_lock);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Two requests of different queue pairs race if the second is posted while the program cannot know that the first is
- * done. It can if it has polled the completion of the first, or of one behind it; or if after the post of the first
- * something has come from which it may know: a message, a WRITE or an atomic of a peer, the result of a READ or an
- * atomic, an event. A message between two queue pairs of this process says that of one QP, else it may say anything.
- * Atomics themselves are synchronization, so they race with nothing. */
+ * done. The program can know if it polled the completion of the first or of a later one, or if after the post of the
+ * first it got news: a message, a WRITE or an atomic of a peer, the result of a READ or an atomic, an event. A
+ * message between two queue pairs of this process tells of that QP only; any other may tell anything. Atomics are
+ * synchronization, so they race with nothing. */
 #include "check/races.h"
 
 #include <infiniband/verbs.h>
@@ -23,7 +23,7 @@
 static uint64_t heard_count; /* guarded by objects_lock */
 static struct list racing;   /* queues with accesses that may be outstanding; guarded by objects_lock */
 
-/* The queue pair of this process that is the QP's peer; NULL: there is none. */
+/* The peer of the QP, if in this process; else NULL. */
 static struct queues *peer_here(const struct qp *qp) REQUIRES(objects_lock)
 {
 	struct queues *peer = queues_of_number(qp->attr.dest_qp_num);
@@ -51,13 +51,13 @@ void races_heard(const struct qp *qp, bool is_message)
 
 /* ---- accesses ---- */
 
-/* The process that has the queue pair, by the first of the slots with which its numbers begin. */
+/* Number of the process that has the queue pair: the first of the slots that its QPNs begin with. */
 static uint32_t owner_of(const struct qp *qp, uint32_t qpn)
 {
 	return hca_owner(qp->hca, qpn);
 }
 
-/* A name of the process that owns the memory; 0 is this one. */
+/* Identity of the process that owns the memory; 0: this one. */
 static uint64_t place_of(const union ibv_gid *gid, uint32_t owner)
 {
 	static const uint64_t factor = 0x9e3779b97f4a7c15u;
@@ -68,7 +68,7 @@ static uint64_t place_of(const union ibv_gid *gid, uint32_t owner)
 	return place | 1;
 }
 
-/* An address of the region as one of this process. */
+/* Changes an address of the region to one of this process. */
 static bool translate(const struct qp *qp, struct request_target *t)
 {
 	struct mr *mr = mr_get(qp->hca, t->rkey);
@@ -107,7 +107,7 @@ static bool is_atomic(const struct request *r)
 	return r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Number i of its accesses; length 0: there is none. */
+/* Access number i of the request; length 0: none. */
 static struct request_target access_of(const struct request *r, int i)
 {
 	if (i == r->sges)
@@ -149,13 +149,13 @@ static void post_across(const struct queues *q, struct request *r) REQUIRES(obje
 	struct request_target a[REQUEST_SGES + 1];
 	int count = 0;
 
-	if (peer_here(qp) || q->send_count >= q->depth) /* it will not be posted */
+	if (peer_here(qp) || q->send_count >= q->depth) /* the post will be refused */
 		return;
 	while (!is_atomic(r) && count <= r->sges) {
 		a[count] = access_of(r, count);
 		if (count < r->sges) {
 			a[count].place = here;
-			a[count].rkey = r->sge[count].lkey; /* the rkey of the same region */
+			a[count].rkey = r->sge[count].lkey; /* also the rkey of that region */
 		}
 		count++;
 	}
@@ -201,7 +201,7 @@ static uint64_t heard_of(const struct queues *q) REQUIRES(objects_lock)
 	return heard_count + q->heard;
 }
 
-/* The oldest of these that races with it. Both counters only rise, and so does their sum. */
+/* The oldest of these requests that races with `r`. Both counters only rise, and so does their sum. */
 static const struct request *find_race(struct queues *q, const struct request *r) REQUIRES(objects_lock)
 {
 	const struct request *found = NULL;
@@ -278,7 +278,7 @@ void races_report(const struct race *race)
 		snprintf(where, sizeof(where), " of the peer's region 0x%x", mine.rkey);
 	snprintf(f.text, sizeof(f.text),
 		 "a %s of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64
-		 " on%s, while it is not known whether a %s of QP 0x%x, which %s them, is done",
+		 " on%s, while a %s of QP 0x%x that %s them may be outstanding",
 		 name_of(r), r->qpn, mine.writes ? "writes" : "reads", end - start, start, where, name_of(other),
 		 other->qpn, its.writes ? "writes" : "reads");
 	finding_report(&f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Races between requests of different queue pairs: accesses of the same bytes, one of which at least
- * writes, with nothing between them from which the program could know that the first is done. What it knows is one
- * clock for all of its threads, and one of each queue pair of which it has heard by another of its own. */
+/* Races between requests of different queue pairs: accesses to the same bytes, at least one a write, where the
+ * program cannot know that the first is done before the second is posted. What it knows is one clock for all of its
+ * threads, and one for each queue pair mentioned by another queue pair of this process. */
 #ifndef UROCE_CHECK_RACES_H
 #define UROCE_CHECK_RACES_H
 
@@ -14,15 +14,15 @@ struct race {
 	struct request second, first;
 };
 
-/* A request is about to be posted to a QP. True: one that is outstanding races with it; both are copied. */
+/* True if an outstanding request races with one that is about to be posted to a QP; both are copied to `race`. */
 bool races_find(const struct object *o, struct request *r, const struct ibv_send_wr *wr, struct race *race)
 	REQUIRES(objects_lock);
-/* Reports what races_find() has found. Without locks. */
+/* Reports what races_find() found. Without locks. */
 void races_report(const struct race *race);
-/* A message, or if not `is_message` a WRITE or an atomic, has come to the QP: its sender may have known of all requests
- * so far that they are done. */
+/* Notes that a message (or a WRITE or an atomic, if not `is_message`) came to the QP: its sender may know that any
+ * request so far is done. */
 void races_heard(const struct qp *qp, bool is_message) REQUIRES(objects_lock);
-/* races_heard() of something that any peer may have told, or that a READ has seen. */
+/* races_heard() for news of any peer, or for the result of a READ. */
 void races_heard_all(void) REQUIRES(objects_lock);
 
 #endif

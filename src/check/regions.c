@@ -18,7 +18,7 @@
 #include "object/mr.h"
 #include "object/qp.h"
 
-/* Where a request was posted that uses the key; NULL: there is none. */
+/* Stack of the post of a request that uses the key; NULL if there is none. */
 static const struct stack *requests_use(struct queues *q, uint32_t lkey, bool *is_send) REQUIRES(objects_lock)
 {
 	struct list *const both[] = {&q->sends, &q->receives};
@@ -36,7 +36,7 @@ static const struct stack *requests_use(struct queues *q, uint32_t lkey, bool *i
 	return NULL;
 }
 
-/* A QP of it may still take a receive. */
+/* True if a QP of the SRQ may still take a receive. */
 static bool srq_is_in_use(const void *srq) REQUIRES(objects_lock)
 {
 	for (const struct object *o = objects_next(NULL); o; o = objects_next(o))
@@ -79,7 +79,7 @@ static void check_in_flight(const struct ibv_mr *mr, const char *done)
 	finding_report(&f);
 }
 
-#define PROBES 4096 /* of a region */
+#define PROBES 4096 /* per region */
 
 struct probing {
 	const char *at;
@@ -117,8 +117,8 @@ void buffers_mapped(const struct ibv_mr *base)
 	if (!f.at[1].stack)
 		return;
 	snprintf(f.text, sizeof(f.text),
-		 "the memory of a region of %" PRIu64 " bytes has been unmapped before it is deregistered: 0x%" PRIx64
-		 " is not there",
+		 "the memory of a region of %" PRIu64
+		 " bytes was unmapped before the region was deregistered: nothing is mapped at 0x%" PRIx64,
 		 mr->length, (uint64_t)(uintptr_t)mr->memory + p.done);
 	f.at[0].stack = stack_here();
 	finding_report(&f);

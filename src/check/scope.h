@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `uroce check` looks for, in this process and in this thread. Any thread; set before HOOK_CHECK. */
+/* Classes of findings that are looked for, in this process and in this thread. Any thread; set before HOOK_CHECK. */
 #ifndef UROCE_CHECK_SCOPE_H
 #define UROCE_CHECK_SCOPE_H
 
@@ -10,23 +10,23 @@ enum check_class {
 	CHECK_LEAKS,
 	CHECK_HABITS,
 	CHECK_BUFFERS,
-	CHECK_MAPPINGS, /* only if asked for: caches of registrations outlive mappings knowingly */
+	CHECK_MAPPINGS, /* only on request: caches of registrations outlive mappings on purpose */
 	CHECK_RACES,
 	CHECK_CLASSES,
 };
 
-/* Whether findings of that class are looked for. */
+/* True if findings of the class are looked for. */
 bool check_wants(enum check_class class);
-/* They are, from now on, or no longer; for check_start(). */
+/* Switches a class on or off; for check_start(). */
 void check_want(enum check_class class, bool wanted);
 
-/* This is liburoce-through.so, for other adapters. With it, uroce itself looks at nothing. */
+/* True in liburoce-through.so, for other adapters; then uroce itself checks nothing. */
 extern bool check_is_through __attribute__((visibility("hidden")));
 
-/* Between the two, this thread makes objects of uroce's own. May be nested. */
+/* Start and end of a part in which this thread makes objects of uroce's own. Nests. */
 void check_pause(void);
 void check_resume(void);
-/* True between them, or if nothing is checked. */
+/* True within such a part, or if nothing is checked. */
 bool check_is_paused(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stacks of calls. Frames are named by elfutils' libdw, which is loaded if it is there; else by dladdr(3). */
+/* Frames are named by elfutils' libdw if installed, else by dladdr(3). */
 #include "check/stack.h"
 
 #include <dlfcn.h>
@@ -15,17 +15,17 @@
 #include "base/msan.h"
 #include "check/python.h"
 
-#define OURS_MOST 16   /* frames of ours above the program's */
-#define NEAR	  9    /* frames of a stack that is taken fast; three of them ours */
-#define KNOWN	  1024 /* near stacks that are known */
+#define OURS_MOST 16   /* max frames of uroce above the program's */
+#define NEAR	  9    /* max frames of a near stack; three of them uroce's */
+#define KNOWN	  1024 /* near stacks that are kept */
 #define BUCKETS	  1024
 
-static uintptr_t our_start, our_end; /* the code of liburoce.so.1; constant after stack_start() */
+static uintptr_t our_start, our_end; /* code of liburoce.so.1; constant after stack_start() */
 
 static struct stack *stacks[BUCKETS];
 static struct lock stacks_lock;
-/* Of all threads, as their stacks lie at different addresses. (Large variables of a thread are not for a library that
- * may be opened late.) Guarded by stacks_lock. */
+/* Near stacks of all threads: their stacks lie at different addresses. (A library that may be opened late must not
+ * have large thread-local variables.) Guarded by stacks_lock. */
 static struct {
 	const void *caller, *frame;
 	const struct stack *stack;
@@ -99,7 +99,7 @@ static const struct stack *stack_take(int most, const char *python)
 	void *frame[STACK_DEPTH + OURS_MOST];
 	int count = backtrace(frame, most), from = 0;
 
-	while (from < count && !stack_is_ours(frame[from])) /* backtrace() of a sanitizer */
+	while (from < count && !stack_is_ours(frame[from])) /* frames of a sanitizer's backtrace() */
 		from++;
 	while (from < count && stack_is_ours(frame[from]))
 		from++;
@@ -122,7 +122,7 @@ const struct stack *stack_near_at(const void *caller, const void *frame)
 	char python[PYTHON_TEXT];
 
 	python_frame(python, sizeof(python));
-	if (*python) /* all its lines call from one place */
+	if (*python) /* all lines of a Python program call from one place */
 		return stack_take(NEAR, python);
 	lock_take(&stacks_lock);
 	if (known[i].caller == caller && known[i].frame == frame)
@@ -141,7 +141,7 @@ const struct stack *stack_near_at(const void *caller, const void *frame)
 
 /* ---- naming ---- */
 
-/* Of libdwfl.h, so that elfutils is not needed to build: its ABI has been the same since 2005. */
+/* As in libdwfl.h, so that elfutils is not needed to build: the ABI has not changed since 2005. */
 struct dwfl_callbacks {
 	int (*find_elf)(void);
 	int (*find_debuginfo)(void);
@@ -226,13 +226,13 @@ void stack_start(void)
 	msan_pause();
 	library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
 	dl_iterate_phdr(find_ours, NULL);
-	backtrace(frame, 1); /* loads the unwinder now, not in the middle of something */
+	backtrace(frame, 1); /* loads the unwinder now rather than inside an allocation or a handler */
 	if (library && !dw_load(library))
 		dw.session = NULL;
 	msan_resume();
 }
 
-/* The module of an address; looks again at what the process has loaded if it is in none. */
+/* The module of an address. If none has it, the list of loaded modules is read again. */
 static void *dw_module(uint64_t address)
 {
 	void *module = dw.addrmodule(dw.session, address);
@@ -270,8 +270,7 @@ static bool die_number(struct dwarf_die *die, unsigned name, uint64_t *value)
 	return dw.attr(die, name, &attribute) && !dw.formudata(&attribute, value);
 }
 
-/* The compilation unit of the address, which then counts from `bias`. There is no index of them where clang has
- * compiled. */
+/* The compilation unit of the address, which is then relative to `bias`. Code from clang has no index of units. */
 static struct dwarf_die *unit_of(void *module, uint64_t address, uint64_t *bias)
 {
 	struct dwarf_die *unit = dw.module_addrdie(module, address, bias);
@@ -284,8 +283,8 @@ static struct dwarf_die *unit_of(void *module, uint64_t address, uint64_t *bias)
 	return NULL;
 }
 
-/* Many verbs are inline functions of verbs.h: then it is their call that counts. */
-static void leave_inlined(struct dwarf_die *unit, uint64_t address, struct frame_view *v)
+/* Replaces a function that verbs.h inlines by its caller. */
+static void leave_inlined(struct dwarf_die *unit, uint64_t address, struct frame_view *view)
 {
 	struct dwarf_die *scopes = NULL;
 	uint64_t number, line;
@@ -297,31 +296,31 @@ static void leave_inlined(struct dwarf_die *unit, uint64_t address, struct frame
 	if (dw.getsrcfiles(unit, &files, &known))
 		return;
 	count = dw.getscopes(unit, address, &scopes);
-	for (int i = 0; i < count && is_verbs_header(v->file); i++) {
+	for (int i = 0; i < count && is_verbs_header(view->file); i++) {
 		if (dw.tag(&scopes[i]) != DW_TAG_INLINED_SUBROUTINE ||
 		    !die_number(&scopes[i], DW_AT_CALL_LINE, &line) ||
 		    !die_number(&scopes[i], DW_AT_CALL_FILE, &number))
 			continue;
 		file = dw.filesrc(files, number, NULL, NULL);
-		snprintf(v->file, sizeof(v->file), "%s", file ? last_part(file) : "?");
-		v->line = (int)line;
+		snprintf(view->file, sizeof(view->file), "%s", file ? last_part(file) : "?");
+		view->line = (int)line;
 	}
 	free(scopes);
 }
 
-static void look_at_line(struct dwarf_die *unit, uint64_t address, struct frame_view *v)
+static void look_at_line(struct dwarf_die *unit, uint64_t address, struct frame_view *view)
 {
 	void *line = dw.getsrc_die(unit, address);
 	const char *file = line ? dw.linesrc(line, NULL, NULL) : NULL;
 
-	if (!file || dw.lineno(line, &v->line))
+	if (!file || dw.lineno(line, &view->line))
 		return;
-	snprintf(v->file, sizeof(v->file), "%s", last_part(file));
-	if (is_verbs_header(v->file))
-		leave_inlined(unit, address, v);
+	snprintf(view->file, sizeof(view->file), "%s", last_part(file));
+	if (is_verbs_header(view->file))
+		leave_inlined(unit, address, view);
 }
 
-static void look_by_dw(uint64_t address, struct frame_view *v)
+static void look_by_dw(uint64_t address, struct frame_view *view)
 {
 	struct dwarf_die *unit;
 	const char *name;
@@ -333,47 +332,47 @@ static void look_by_dw(uint64_t address, struct frame_view *v)
 	module = dw.session ? dw_module(address) : NULL;
 	name = module ? dw.module_addrname(module, address) : NULL;
 	if (name)
-		snprintf(v->function, sizeof(v->function), "%s", name);
+		snprintf(view->function, sizeof(view->function), "%s", name);
 	unit = module ? unit_of(module, address, &bias) : NULL;
 	if (unit)
-		look_at_line(unit, address - bias, v);
+		look_at_line(unit, address - bias, view);
 	msan_resume();
 	pthread_mutex_unlock(&dw_mutex);
 }
 
-/* The call is before its return address. */
-static void frame_look(void *frame, struct frame_view *v)
+/* The call stands before its return address. */
+static void frame_look(void *frame, struct frame_view *view)
 {
 	Dl_info info;
 
-	*v = (struct frame_view){0};
-	look_by_dw((uintptr_t)frame - 1, v);
+	*view = (struct frame_view){0};
+	look_by_dw((uintptr_t)frame - 1, view);
 	if (!dladdr((char *)frame - 1, &info))
 		return;
-	snprintf(v->module, sizeof(v->module), "%s", info.dli_fname ? last_part(info.dli_fname) : "");
-	if (!*v->function && info.dli_sname)
-		snprintf(v->function, sizeof(v->function), "%s", info.dli_sname);
-	if (!v->line)
-		snprintf(v->file, sizeof(v->file), "%.100s+0x%zx", v->module,
+	snprintf(view->module, sizeof(view->module), "%s", info.dli_fname ? last_part(info.dli_fname) : "");
+	if (!*view->function && info.dli_sname)
+		snprintf(view->function, sizeof(view->function), "%s", info.dli_sname);
+	if (!view->line)
+		snprintf(view->file, sizeof(view->file), "%.100s+0x%zx", view->module,
 			 (size_t)((char *)frame - 1 - (char *)info.dli_fbase));
 }
 
 void stack_frame_text(void *frame, char *text, size_t room)
 {
-	struct frame_view v;
+	struct frame_view view;
 
-	frame_look(frame, &v);
-	if (v.line)
-		snprintf(text, room, "%s (%s:%d)", *v.function ? v.function : "?", v.file, v.line);
+	frame_look(frame, &view);
+	if (view.line)
+		snprintf(text, room, "%s (%s:%d)", *view.function ? view.function : "?", view.file, view.line);
 	else
-		snprintf(text, room, "%s (%s)", *v.function ? v.function : "?", v.file);
+		snprintf(text, room, "%s (%s)", *view.function ? view.function : "?", view.file);
 }
 
 void stack_frame_names(void *frame, char *function, char *module, size_t room)
 {
-	struct frame_view v;
+	struct frame_view view;
 
-	frame_look(frame, &v);
-	snprintf(function, room, "%s", v.function);
-	snprintf(module, room, "%s", v.module);
+	frame_look(frame, &view);
+	snprintf(function, room, "%s", view.function);
+	snprintf(module, room, "%s", view.module);
 }

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stacks of calls. Any thread, without locks. */
+/* Call stacks. Any thread, without locks. */
 #ifndef UROCE_CHECK_STACK_H
 #define UROCE_CHECK_STACK_H
 
 #include "base/base.h"
 
-enum { STACK_DEPTH = 16 }; /* frames of a stack at most */
+enum { STACK_DEPTH = 16 }; /* max frames of a stack */
 
-/* Return addresses, innermost first, without those of liburoce.so.1 at the top. One copy of each stack, never freed. */
+/* Return addresses, innermost first, without those of liburoce.so.1 at the top. Each different stack has one copy,
+ * which is never freed. */
 struct stack {
 	struct stack *next;
 	uint64_t hash;
 	uint32_t depth;
-	char *python; /* line of the Python program that called; NULL: none, or it was not looked for */
+	char *python; /* calling line of a Python program; NULL: none, or not looked for */
 	void *frame[];
 };
 
-/* The stack of the caller. NULL: there is no frame of the program, or no memory. */
+/* Stack of the caller. NULL if no frame belongs to the program, or without memory. */
 const struct stack *stack_here(void);
-/* A few frames of it only, and fast: a caller at the same depth of the stack is taken for the same one. */
+/* A few frames of the caller's stack, at less cost: callers at the same stack depth are taken for the same. */
 #define stack_near() stack_near_at(__builtin_return_address(0), __builtin_frame_address(0))
 const struct stack *stack_near_at(const void *caller, const void *frame);
-/* A stack of these return addresses; NULL: no memory. */
+/* The stack of these return addresses; NULL without memory. */
 const struct stack *stack_of(void *const *frame, uint32_t depth);
-/* Whether the code at that address is uroce's. */
+/* True if the code at that address is uroce's. */
 bool stack_is_ours(const void *frame);
-/* What can be known of a frame: "function (file:line)". */
+/* Text "function (file:line)" of a frame, as far as known. */
 void stack_frame_text(void *frame, char *text, size_t room);
-/* The function of a frame, and the file of its code; "" if unknown. */
+/* Function and code file of a frame; "" if unknown. */
 void stack_frame_names(void *frame, char *function, char *module, size_t room);
-/* Loads libdw, which names frames, if it is there. Before all others. */
+/* Loads libdw, which names frames, if installed. Before all other functions. */
 void stack_start(void);
 
 #endif

@@ -26,9 +26,9 @@
 
 static bool fork_is_prepared;
 
-static pid_t checked; /* the process; 0: none */
+static pid_t checked; /* process that is checked; 0: none */
 
-/* Before fork(). */
+/* Called before fork(). */
 static void check_fork(void)
 {
 	struct finding f = {
@@ -71,14 +71,14 @@ static void check_begin(void)
 
 	if (!check_is_through && config_string(CONFIG_THROUGH))
 		count = 0;
-	if (!count && !msan_is_there()) /* that has to know what requests bring, and when */
+	if (!count && !msan_is_there()) /* MemorySanitizer needs to know what requests bring, and when */
 		return;
 	for (int i = 0; i < count; i++)
 		for (int class = 0; class < CHECK_CLASSES; class ++)
 			if (words[i] == class || words[i] == CHECK_CLASSES) /* "all" */
 				check_want(class, true);
 	if (check_is_through)
-		check_want(CHECK_RACES, false); /* it has to know what is executed */
+		check_want(CHECK_RACES, false); /* needs to know which requests are done */
 	stack_start();
 	finding_start();
 	order_start();
@@ -104,7 +104,7 @@ void check_start(void)
 	pthread_once(&once, check_begin);
 }
 
-/* The last of our destructors: it may end the process. */
+/* The last destructor of the library: it may end the process. */
 __attribute__((destructor(101))) static void check_end(void)
 {
 	int status;

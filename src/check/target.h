@@ -10,10 +10,10 @@ struct mr;
 struct packet;
 struct qp;
 
-/* The program reaches the memory by a pointer. */
+/* True if the program reaches the memory by a pointer. */
 bool target_is_plain(const struct mr *mr);
-/* The region that the peer's request may access, until mr_put(), and *at, the address; NULL: it may not, or not by a
- * pointer of the program. */
+/* The region that the peer's request may access, held until mr_put(), and *at, the address. NULL if access is not
+ * permitted, or the program has no pointer to the memory. */
 struct mr *target_of(const struct qp *qp, const struct packet *p, uint64_t length, unsigned access, char **at);
 
 #endif

@@ -39,6 +39,9 @@ int helper_init(struct loop *l)
 	struct helper *h = &l->helper;
 	int err;
 
+	lock_set_rank(&h->timer_lock, RANK_HELPER_TIMER);
+	lock_set_rank(&h->renew_lock, RANK_HELPER_RENEW);
+	lock_set_rank(&h->watch_lock, RANK_HELPER_WATCH);
 	list_init(&h->watches);
 	atomic_init(&h->timer_at, NEVER);
 	h->epoll = high_fd(epoll_create1(EPOLL_CLOEXEC));
@@ -296,11 +299,15 @@ static int add_watch(struct loop *l, int fd, void (*handler)(void *arg), void *a
 int loop_watch(int fd, void (*handler)(void *arg), void *arg)
 {
 	struct loop *l = loop_hold();
-	int err = -ENODEV;
+	int err = l ? helper_start(l) : -ENODEV;
 
-	if (l)
-		err = helper_start(l) ?: add_watch(l, fd, handler, arg);
+	if (!err)
+		l->pins++;
 	loop_release();
+	if (err)
+		return err;
+	err = add_watch(l, fd, handler, arg); /* without loop_life: a handler that runs now may wait for it */
+	loop_unpin(l);
 	return err;
 }
 

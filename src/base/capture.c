@@ -26,7 +26,7 @@
 #define RING_MEMORY (CAPTURE_PAGE + RING_BYTES)
 #define ROUND(x)    (((x) + 15) & ~(uint64_t)15)
 
-static struct lock capture_lock; /* a leaf: guards all of this */
+static struct lock capture_lock = LOCK_RANKED(CAPTURE); /* guards all of this */
 static struct capture_header *ring GUARDED_BY(capture_lock);
 static int collector GUARDED_BY(capture_lock) = -1; /* the connection: it ends with the process */
 static int doorbell GUARDED_BY(capture_lock) = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A lock of one word: an atomic instruction if free, else a futex. Prototypes name the locks that their callers hold;
- * clang's thread-safety analysis (-Wthread-safety) checks them. ARCHITECTURE.md has the order in which locks nest. */
+ * clang's thread-safety analysis (-Wthread-safety) checks them. lock_rank.def has the order in which locks nest. */
 #ifndef UROCE_LOCK_H
 #define UROCE_LOCK_H
 
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/lock_rank.h"
 
 #ifdef __clang__
 #define LOCK_ATTR(x) __attribute__((x))
@@ -33,7 +34,31 @@
 /* 0: free; lock_held: held; LOCK_WANTED more: a thread may be sleeping. All zeros is a free lock. */
 struct LOCK_ATTR(capability("lock")) lock {
 	_Atomic uint32_t word;
+#ifdef UROCE_LOCK_RANKS
+	_Atomic(enum lock_rank) rank; /* relaxed: it is set before other threads see the lock, or to what it was */
+#endif
 };
+
+/* The initializer of a static lock. */
+#ifdef UROCE_LOCK_RANKS
+#define LOCK_RANKED(rank)      \
+	{                      \
+		0, RANK_##rank \
+	}
+#else
+#define LOCK_RANKED(rank) \
+	{                 \
+		0         \
+	}
+#endif
+
+/* For a lock in memory that is zeroed when it is made. The word stays. */
+static inline void lock_set_rank(struct lock *l, enum lock_rank rank)
+{
+#ifdef UROCE_LOCK_RANKS
+	atomic_store_explicit(&l->rank, rank, memory_order_relaxed);
+#endif
+}
 
 #define LOCK_WANTED 1u
 
@@ -122,5 +147,17 @@ static inline void lock_drop_fully(struct lock *l) RELEASE(l)
 	atomic_thread_fence(memory_order_seq_cst);
 #endif
 }
+
+/* A name in parentheses, as in (lock_try)(l), is the function, which does not look at ranks. */
+#ifdef UROCE_LOCK_RANKS
+#define LOCK_PLACE__(line)  #line
+#define LOCK_PLACE_(line)   LOCK_PLACE__(line)
+#define LOCK_PLACE	    __FILE__ ":" LOCK_PLACE_(__LINE__)
+#define lock_take(l)	    lock_take(rank_take(l, LOCK_PLACE))
+#define lock_try(l)	    rank_tried(lock_try(l), l, LOCK_PLACE)
+#define lock_drop(l)	    lock_drop(rank_drop(l, LOCK_PLACE))
+#define lock_drop_fully(l)  lock_drop_fully(rank_drop(l, LOCK_PLACE))
+#define lock_assert_held(l) lock_assert_held(rank_held(l, LOCK_PLACE))
+#endif
 
 #endif

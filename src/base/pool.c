@@ -14,6 +14,7 @@ int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint3
 {
 	memset(p, 0, sizeof(*p));
 	lock_assert_unshared(&p->lock);
+	lock_set_rank(&p->lock, RANK_POOL);
 	p->size = (object_size + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	p->limit = limit;
 	p->room = limit;
@@ -28,6 +29,14 @@ int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint3
 int pool_init(struct pool *p, uint32_t object_size, uint32_t limit)
 {
 	return pool_init_random(p, object_size, limit, NULL, NULL);
+}
+
+void pool_set_rank(struct pool *p, size_t offset, enum lock_rank rank)
+{
+#ifdef UROCE_LOCK_RANKS
+	p->object_lock = offset;
+	p->object_rank = rank;
+#endif
 }
 
 static void set_open(struct pool *p, uint32_t open) REQUIRES(p->lock)
@@ -85,8 +94,13 @@ static char *new_chunk(const struct pool *p, uint32_t objects)
 {
 	char *c = aligned_alloc(CACHE_LINE, (size_t)objects * p->size);
 
-	if (c)
-		memset(c, 0, (size_t)objects * p->size);
+	if (!c)
+		return NULL;
+	memset(c, 0, (size_t)objects * p->size);
+#ifdef UROCE_LOCK_RANKS
+	for (uint32_t i = 0; i < objects && p->object_rank; i++)
+		lock_set_rank((struct lock *)(c + (size_t)i * p->size + p->object_lock), p->object_rank);
+#endif
 	return c;
 }
 

@@ -27,6 +27,10 @@ struct pool {
 	uint32_t (*draw)(void *arg);	 /* 32 random bits; NULL: indexes are in order */
 	void *draw_arg;
 	_Atomic(char *) *chunk;
+#ifdef UROCE_LOCK_RANKS
+	size_t object_lock;	    /* of an object: offset of its lock ... */
+	enum lock_rank object_rank; /* ... and its rank. RANK_NONE: it has no lock */
+#endif
 };
 
 /* Returns 0 or -ENOMEM. */
@@ -34,6 +38,9 @@ int pool_init(struct pool *p, uint32_t object_size, uint32_t limit);
 /* `limit` is a power of two. `draw` is called under the pool's lock. */
 int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg);
 void pool_fini(struct pool *p);
+/* Gives the lock at this offset in each object its rank: before the first object is allocated, since a reader may look
+ * at an object as soon as there is memory for it. */
+void pool_set_rank(struct pool *p, size_t offset, enum lock_rank rank);
 
 /* A freed index is used again after as many others at least have been freed; without this, after half a chunk. */
 void pool_rest(struct pool *p, uint32_t indexes);

@@ -6,7 +6,7 @@
 
 void timers_init(struct timers *t)
 {
-	*t = (struct timers){.next = NEVER};
+	*t = (struct timers){.lock = LOCK_RANKED(TIMERS), .next = NEVER};
 }
 
 void timers_fini(struct timers *t)

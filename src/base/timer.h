@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Timers: a heap of deadlines. The next deadline is known exactly, so an idle process sleeps without a timeout. A timer
  * is moved lazily: to postpone a deadline costs nothing; the timer fires at the old deadline, and its owner sets it
- * again. Any thread may call; `lock` is a leaf (no other lock is taken under it). */
+ * again. Any thread may call. */
 #ifndef UROCE_TIMER_H
 #define UROCE_TIMER_H
 

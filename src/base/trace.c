@@ -47,7 +47,7 @@ static _Atomic uint64_t started; /* of the live trace: the time before which rec
 static uint32_t rings_most;	 /* that are mapped */
 static pthread_key_t ring_key;	 /* its destructor frees the ring of a thread that ends, for the next new thread */
 
-static struct lock rings_lock; /* guards creation and reuse of rings */
+static struct lock rings_lock = LOCK_RANKED(TRACE_RINGS); /* guards creation and reuse of rings */
 static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
 static uint32_t spares GUARDED_BY(rings_lock), rings_made GUARDED_BY(rings_lock);
 

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/high_fd.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/own_file.h"
 #include "base/wrap.h"
@@ -48,7 +48,7 @@ static const char *const class_names[] = {[CHECK_LEAKS] = "leaks",
 					  [CHECK_RACES] = "races"};
 static_assert(ARRAY_SIZE(class_names) == CHECK_CLASSES, "each has its name");
 
-static pthread_mutex_t report_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static struct lock report_lock = LOCK_RANKED(CHECK_REPORT); /* guards all below */
 static struct told *all_told;
 static struct suppression *suppressions;
 static int log_fd = STDERR_FILENO;
@@ -307,7 +307,7 @@ void finding_report(const struct finding *f)
 	int saved = errno;
 	struct told *t;
 
-	pthread_mutex_lock(&report_mutex);
+	lock_take(&report_lock);
 	t = find_told(f);
 	if (!t && (t = calloc(1, sizeof(*t)))) {
 		t->name = f->name;
@@ -321,7 +321,7 @@ void finding_report(const struct finding *f)
 	}
 	if (t)
 		t->count += f->amount ?: 1;
-	pthread_mutex_unlock(&report_mutex);
+	lock_drop(&report_lock);
 	errno = saved;
 }
 
@@ -358,14 +358,14 @@ int finding_sum_up(void)
 	uint32_t places = 0, suppressed = 0;
 	uint64_t times = 0;
 
-	pthread_mutex_lock(&report_mutex);
+	lock_take(&report_lock);
 	for (const struct told *t = all_told; t; t = t->next) {
 		places += !t->suppressed;
 		suppressed += t->suppressed;
 		times += t->suppressed ? 0 : t->count;
 	}
 	(as_json ? sum_up_json : sum_up_text)(places, times, suppressed);
-	pthread_mutex_unlock(&report_mutex);
+	lock_drop(&report_lock);
 	return places ? (int)config_number(CONFIG_CHECK_EXIT) : 0;
 }
 

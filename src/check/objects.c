@@ -29,7 +29,7 @@ const struct kind_words check_kinds[CHECK_KINDS] = {
 			    "ibv_destroy_counters()"},
 };
 static struct object *objects[BUCKETS];
-struct lock objects_lock;
+struct lock objects_lock = LOCK_RANKED(CHECK_OBJECTS);
 
 static struct object **object_bucket(enum check_kind kind, const void *object)
 {

@@ -58,7 +58,8 @@ struct note {
 
 static enum pages_mode mode; /* constant after pages_start() */
 static uint64_t page;
-static struct lock pages_lock; /* guards all below; signals are blocked while it is held */
+/* Guards all below; signals are blocked while it is held. */
+static struct lock pages_lock = LOCK_RANKED(CHECK_PAGES);
 static struct slot slots[SLOTS];
 static uint32_t slots_used; /* one past the highest slot ever used */
 static struct note notes[NOTES];

@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@
 static uintptr_t our_start, our_end; /* code of liburoce.so.1; constant after stack_start() */
 
 static struct stack *stacks[BUCKETS];
-static struct lock stacks_lock;
+static struct lock stacks_lock = LOCK_RANKED(CHECK_STACKS);
 /* Near stacks of all threads: their stacks lie at different addresses. (A library that may be opened late must not
  * have large thread-local variables.) Guarded by stacks_lock. */
 static struct {
@@ -180,7 +179,7 @@ static struct {
 	const char *(*filesrc)(void *files, size_t index, uint64_t *, uint64_t *);
 	void *session;
 } dw;
-static pthread_mutex_t dw_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct lock dw_lock = LOCK_RANKED(CHECK_DW);
 
 static bool dw_load(void *library)
 {
@@ -327,7 +326,7 @@ static void look_by_dw(uint64_t address, struct frame_view *view)
 	uint64_t bias;
 	void *module;
 
-	pthread_mutex_lock(&dw_mutex);
+	lock_take(&dw_lock);
 	msan_pause();
 	module = dw.session ? dw_module(address) : NULL;
 	name = module ? dw.module_addrname(module, address) : NULL;
@@ -337,7 +336,7 @@ static void look_by_dw(uint64_t address, struct frame_view *view)
 	if (unit)
 		look_at_line(unit, address - bias, view);
 	msan_resume();
-	pthread_mutex_unlock(&dw_mutex);
+	lock_drop(&dw_lock);
 }
 
 /* The call stands before its return address. */

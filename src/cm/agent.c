@@ -31,8 +31,8 @@
 #define SLACK \
 	(5 * MSEC) /* the maximum delay of a deadline, so that one timer call ends the TIMEWAIT of many connections */
 
-static const struct agent_ops *agent_ops; /* set once, before the first connection */
-static struct lock start_lock; /* held while the agent starts and addresses are attached; taken before cm.lock */
+static const struct agent_ops *agent_ops;	       /* set once, before the first connection */
+static struct lock start_lock = LOCK_RANKED(CM_START); /* held while the agent starts and addresses are attached */
 static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lock);
 static int timer = -1;
 static uint64_t timer_at GUARDED_BY(cm.lock) = NEVER;

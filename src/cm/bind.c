@@ -23,7 +23,7 @@
 #define PORT_TRIES	512
 #define BACKLOG_MAX	1024
 
-static struct lock ports_lock; /* taken before cm.lock; held while the shared table is changed */
+static struct lock ports_lock = LOCK_RANKED(CM_PORTS); /* held while the shared table is changed */
 static struct list bound GUARDED_BY(ports_lock) = {&bound, &bound};
 static struct list listeners GUARDED_BY(cm.lock) = {&listeners, &listeners};
 
@@ -426,7 +426,6 @@ PUBLIC int rdma_listen(struct rdma_cm_id *base, int backlog)
 
 void ports_forget(void)
 {
-	ports_lock = (struct lock){0}; /* another thread of the parent may have held the lock */
 	atomic_store_explicit(&looks, false, memory_order_relaxed);
 	while (list_pop(&bound) || list_pop(&listeners))
 		;

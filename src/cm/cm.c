@@ -9,7 +9,7 @@
 #include "base/fork.h"
 #include "cm/state.h"
 
-struct machine cm;
+struct machine cm = {.lock = LOCK_RANKED(CM)};
 
 uint64_t cm_now(void)
 {
@@ -17,7 +17,7 @@ uint64_t cm_now(void)
 }
 
 /* Random numbers, fetched in blocks. */
-static struct lock random_lock; /* a leaf lock */
+static struct lock random_lock = LOCK_RANKED(CM_RANDOM);
 static uint32_t random_numbers[64] GUARDED_BY(random_lock);
 static size_t random_left GUARDED_BY(random_lock);
 
@@ -48,7 +48,6 @@ static void first_after_fork(void) RELEASE(cm.lock)
 
 static void first_in_child(void) RELEASE(cm.lock)
 {
-	random_lock = (struct lock){0};
 	lock_assert_unshared(&random_lock);
 	random_left = 0; /* the parent uses the fetched ones */
 	first_after_fork();

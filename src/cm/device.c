@@ -13,7 +13,7 @@
 #include "check/scope.h"
 #include "verbs/context.h"
 
-static struct lock opened_lock; /* taken before all others */
+static struct lock opened_lock = LOCK_RANKED(CM_OPENED);
 static struct cm_device *devices[DEVICE_LIMIT] GUARDED_BY(opened_lock);
 static uint32_t device_count GUARDED_BY(opened_lock);
 
@@ -156,6 +156,5 @@ enum ibv_mtu device_mtu(const struct cm_device *d)
 void devices_forget(void)
 {
 	lock_assert_unshared(&opened_lock);
-	opened_lock = (struct lock){0}; /* another thread of the parent may have held the lock */
 	device_count = 0;
 }

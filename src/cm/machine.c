@@ -616,6 +616,7 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint16_t slot
 
 	/* does not initialize the lock: the caller may hold it, and other threads may wait for it */
 	lock_assert_unshared(&m->lock);
+	lock_set_rank(&m->lock, RANK_CM);
 	m->slot = slot;
 	m->key = (struct siphash_key){{seed, ~seed}};
 	m->transactions = 0;

@@ -15,7 +15,7 @@
 #include "fault/inject.h"
 #include "link/netif.h"
 
-struct lock devices_lock;
+struct lock devices_lock = LOCK_RANKED(DEVICES);
 static struct device *devices[DEVICE_LIMIT] GUARDED_BY(devices_lock);
 static int device_count GUARDED_BY(devices_lock);
 
@@ -169,6 +169,7 @@ static struct device *device_make(const struct origin *o) REQUIRES(devices_lock)
 
 	if (!d)
 		return NULL;
+	lock_set_rank(&d->lock, RANK_DEVICE);
 	/* here, as the helper must not read the environment, which the program may change meanwhile */
 	d->gids_ordered = config_words(CONFIG_GID_ORDER, d->gid_order, DEVICE_GIDS);
 	d->base.node_type = IBV_NODE_CA;
@@ -270,14 +271,6 @@ void devices_refresh(void (*report)(struct device *d, unsigned changes))
 			report(d, changes);
 	}
 	free(n);
-}
-
-/* Each writer of a device holds one of the process-wide locks too, so at a fork only readers can hold a device's lock,
- * and the data is consistent. */
-void devices_unlock(void)
-{
-	for (int i = 0; i < device_count; i++)
-		devices[i]->lock = (struct lock){0};
 }
 
 bool devices_are_full(void)

@@ -13,8 +13,6 @@ extern struct lock devices_lock;
 /* Reads the interfaces again and calls report() for each device that changed (`changes`: enum device_change). */
 void devices_refresh(void (*report)(struct device *d, unsigned changes));
 
-void devices_unlock(void) REQUIRES(devices_lock); /* unlocks the lock of each device */
-
 /* What a device is made of. */
 struct origin {
 	const struct netif *netif; /* of a device with one address: what netif_use_address() gave */

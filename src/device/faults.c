@@ -28,7 +28,7 @@ struct pending {
 	const char *device; /* "": all */
 };
 
-static struct lock pending_lock; /* a leaf */
+static struct lock pending_lock = LOCK_RANKED(PENDING_FAULTS);
 static struct pending pending[PENDING] GUARDED_BY(pending_lock);
 static int timer_fd GUARDED_BY(pending_lock) = -1;
 static uint32_t users GUARDED_BY(pending_lock); /* open devices */

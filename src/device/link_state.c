@@ -29,7 +29,7 @@
 #define BYTES_MOST (64u << 10) /* of the file: more than all devices need */
 #define PATIENCE   (2 * SEC)   /* for another process that writes: it may have been stopped */
 
-static struct lock links_lock; /* a leaf */
+static struct lock links_lock = LOCK_RANKED(LINK_STATE);
 static char (*down)[IBV_SYSFS_NAME_MAX] GUARDED_BY(links_lock);
 static uint32_t downs GUARDED_BY(links_lock);
 

@@ -13,8 +13,8 @@ struct device;
 struct path;
 
 struct listen {
-	struct device *device;		      /* constant */
-	struct lock lock;		      /* taken before those of loop/ */
+	struct device *device; /* constant */
+	struct lock lock;
 	struct path *paths GUARDED_BY(&lock); /* paths that are bound */
 	uint32_t count GUARDED_BY(&lock);     /* number of entries in `paths` */
 	uint32_t users GUARDED_BY(&lock);     /* address handles and UD QPs that use them */

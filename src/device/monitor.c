@@ -15,7 +15,7 @@
 #include "port/down.h"
 #include "port/severed.h"
 
-struct lock monitor_lock; /* guards all below */
+struct lock monitor_lock = LOCK_RANKED(MONITOR); /* guards all below */
 static struct list users GUARDED_BY(monitor_lock) = {&users, &users};
 static int watch GUARDED_BY(monitor_lock) = -1; /* of interfaces ... */
 static int told GUARDED_BY(monitor_lock) = -1;	/* ... and of `uroce link` */

@@ -34,7 +34,7 @@ struct injector {
 	struct injector *older;
 };
 
-static struct lock inject_lock; /* a leaf, but for the log: guards all below, where nothing else is said */
+static struct lock inject_lock = LOCK_RANKED(INJECT); /* guards all below, where nothing else is said */
 static _Atomic(struct injector *) active[INJECT_RULES];
 static struct injector *injectors GUARDED_BY(inject_lock); /* all that ever were, newest first */
 static uint64_t last_id GUARDED_BY(inject_lock);

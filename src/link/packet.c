@@ -262,6 +262,8 @@ int link_packet_open(const union ibv_gid *gid, uint16_t slot, struct link **link
 	if (!p)
 		return -ENOMEM;
 	memset(p, 0, offsetof(struct packet_link, udp));
+	for (int i = 0; i < PACKET_HOPS; i++)
+		lock_set_rank(&p->hop[i].lock, RANK_PACKET_HOP);
 	p->tx = p->watch = p->ring.fd = -1;
 	err = udp_start(&p->udp, gid, 0);
 	if (err) {

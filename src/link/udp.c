@@ -90,6 +90,7 @@ int udp_start(struct udp *udp, const union ibv_gid *gid, int group)
 	icrc_init();
 	/* pages of the buffer that no datagram needs are never touched */
 	memset(udp, 0, offsetof(struct udp, buffer));
+	lock_set_rank(&udp->tx.lock, RANK_UDP_TX);
 	udp->link.ops = &udp_ops;
 	udp->link.gid = *gid;
 	udp->is_ipv4 = family == AF_INET;

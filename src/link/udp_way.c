@@ -17,8 +17,10 @@
 
 void udp_way_init(struct udp *udp)
 {
-	for (uint32_t i = 0; i < UDP_WAYS; i++)
+	for (uint32_t i = 0; i < UDP_WAYS; i++) {
 		udp->way[i].tx.fd = -1;
+		lock_set_rank(&udp->way[i].tx.lock, RANK_UDP_TX);
+	}
 }
 
 static void close_way(struct udp_way *w)

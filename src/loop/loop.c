@@ -5,7 +5,7 @@
 #include <string.h>
 
 _Atomic(struct loop *) loop_current;
-struct lock loop_life; /* guards the fields that say so; the outermost lock */
+struct lock loop_life = LOCK_RANKED(LOOP_LIFE);
 
 /* The last context, or the last thread after loop_pin(), frees the loop. */
 void loop_drop_user(struct loop *l, bool is_context)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The loop of a process: the state by which its queue pairs send, receive and wait. The first open context makes it,
- * the last close ends it (progress/life.h). Everything below loop/ knows nothing of it.
- *
- * Locks: loop_life -> local.lock -> receive -> qp->lock -> {local peer.lock, helper.timer_lock, and the leaves of
- * object/}. loop_life -> helper.watch_lock, under which handlers of loop_watch() run: of these locks a handler takes
- * qp->lock at most. */
+ * the last close ends it (progress/life.h). Everything below loop/ knows nothing of it. */
 #ifndef UROCE_LOOP_LOOP_H
 #define UROCE_LOOP_LOOP_H
 
@@ -49,9 +45,9 @@ struct local {
 	uint64_t refused[(SLOTS + 1) / 64]; /* slots with which a meeting failed for lack of memory: everything goes by
 					       udp there, in both directions */
 	_Atomic(struct local_peer *) near[SLOTS + 1]; /* those met: port/nearby.h says which lock a reader needs */
-	struct lock mads_lock; /* held while a MAD's sender reads `near`: taken before the local peer's lock */
-	_Atomic uint64_t wanted[(SLOTS + 1) / 64]; /* slots to be called: the helper clears the bits */
-	_Atomic uint64_t wanted_at[SLOTS + 1];	   /* ns: when that call was asked for; 0: never. Relaxed: a hint */
+	struct lock mads_lock;			      /* held while a MAD's sender reads `near` */
+	_Atomic uint64_t wanted[(SLOTS + 1) / 64];    /* slots to be called: the helper clears the bits */
+	_Atomic uint64_t wanted_at[SLOTS + 1];	      /* ns: when that call was asked for; 0: never. Relaxed: a hint */
 
 	struct local_peer *rx_ring[2 * (SLOTS + 1)]; /* local peers to receive from. Guarded by l->receive */
 	uint32_t rx_rings;
@@ -101,7 +97,7 @@ struct helper {
 	_Atomic uint32_t state;	  /* enum helper_state */
 	_Atomic uint32_t drivers; /* threads that are in loop_wait() and receive */
 
-	struct lock timer_lock;	   /* a leaf: timer and timer_at change together */
+	struct lock timer_lock;	   /* timer and timer_at change together */
 	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not set. Read without the lock as a hint */
 
 	uint64_t crowded_until; /* ns: until then other threads want the helper's processor. The helper's own */
@@ -114,7 +110,7 @@ struct helper {
 	bool lax;		/* a long timer slack is set. The helper's own */
 
 	int renew; /* eventfd: readable while some threads that sleep in loop_wait() do not know all ports */
-	struct lock renew_lock;	    /* a leaf: guards the fields below, up to `unaware` */
+	struct lock renew_lock;	    /* guards the fields below, up to `unaware` */
 	uint32_t round;		    /* counts changes of the ports */
 	uint32_t sleepers, unaware; /* sleeping threads; those of them that fell asleep before the last change */
 
@@ -141,7 +137,7 @@ struct waiting {
 struct loop {
 	struct hca hca;
 	uint32_t users; /* open contexts. Guarded by `life` */
-	uint32_t pins;	/* loop_pin(): threads in loop_wait_alone(). Guarded by `life` */
+	uint32_t pins;	/* threads that use it without a context: loop_pin(). Guarded by `life` */
 	bool ended;	/* the last context is closed: those threads have to leave. Guarded by `receive` */
 	struct slot slot;
 	struct steering steering;
@@ -220,7 +216,7 @@ static inline bool has_delayed_ack(struct loop *l)
 	return qp && atomic_load_explicit(&qp->loop.ack_is_delayed, memory_order_relaxed);
 }
 
-/* The outermost lock: guards the fields that say so. */
+/* Guards the fields that say so. */
 extern struct lock loop_life;
 
 /* Takes `loop_life`; returns the loop, or NULL. In either case the caller calls loop_release(). */

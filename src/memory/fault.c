@@ -48,7 +48,7 @@ static const int signals[] = {SIGSEGV, SIGBUS};
 
 /* The handlers of the program: those found first, and those found last. `arm_lock` guards writing. Handlers read
  * without it: the values change only while the program registers memory and handlers. */
-static struct lock arm_lock;
+static struct lock arm_lock = LOCK_RANKED(FAULT_ARM);
 static struct sigaction first[SIGNALS], before[SIGNALS];
 static bool armed;
 

@@ -10,7 +10,7 @@
 #include "base/fork.h"
 #include "memory/gpu_lane.h"
 
-struct lock gpu_lock;
+struct lock gpu_lock = LOCK_RANKED(GPU);
 struct gpu_lane *gpu_lanes;
 static const struct gpu_driver *driver_here GUARDED_BY(&gpu_lock);
 static _Atomic bool is_loaded, in_use, is_child; /* relaxed: they tell of no other data */

@@ -140,6 +140,8 @@ static int map_table(struct reach *r, const int fd[SHARE_FDS])
 
 static void reach_take_over(struct reach *r)
 {
+	lock_set_rank(&r->lock, RANK_REACH);
+	lock_set_rank(&r->importer.lock, RANK_IMPORT);
 	r->code = key_code(r->table->key_mix, r->table->key_mask);
 	atomic_store_explicit(&r->identity, r->own->table->identity, memory_order_relaxed);
 	r->hazards = &r->table->visitor[r->own->slot];

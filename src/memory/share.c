@@ -78,6 +78,8 @@ int share_create(struct share **made, uint16_t slot, uint32_t key_mix, uint32_t 
 		return err;
 	}
 	lock_assert_unshared(&s->lock);
+	lock_set_rank(&s->lock, RANK_SHARE);
+	lock_set_rank(&s->file_lock, RANK_SHARE_FILE);
 	s->slot = slot;
 	s->code = key_code(key_mix, key_mask);
 	s->takes_part = barrier_join();

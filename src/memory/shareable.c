@@ -643,6 +643,7 @@ static struct arena *make_arena(void)
 	if (!a)
 		return NULL;
 	lock_assert_unshared(&a->lock);
+	lock_set_rank(&a->lock, RANK_ARENA);
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	a->idle_limit = IDLE_MANY;
 	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -660,7 +661,7 @@ static struct arena *make_arena(void)
 
 struct arena *arena_get(void)
 {
-	static struct lock making;
+	static struct lock making = LOCK_RANKED(ARENA_MAKING);
 	struct arena *a;
 
 	/* only local peers map it */

@@ -23,6 +23,7 @@ int cq_init(struct cq *cq, struct hca *hca, uint32_t depth)
 {
 	if (depth == 0 || depth > HCA_MAX_CQE)
 		return -EINVAL;
+	lock_set_rank(&cq->lock, RANK_CQ);
 	cq->hca = hca;
 	cq->depth = depth;
 	cq->mask = ring_size(depth) - 1;

@@ -42,8 +42,8 @@ enum {
 	HCA_MAX_MESSAGE = 1u << 31,    /* bytes: IBTA 9.7.7 */
 };
 
-/* Callbacks of the engine for waiting threads. Called with qp->lock held, or with no lock; they take only leaf locks
- * and never call back. */
+/* Callbacks of the engine for waiting threads. Called with qp->lock held, or with no lock; they take only locks
+ * below RANK_QP and never call back. */
 struct hca_ops {
 	void (*cq_event)(struct cq *cq);			       /* an armed CQ got a matching completion */
 	void (*cq_error)(struct cq *cq);			       /* a completion found the CQ full */
@@ -67,11 +67,11 @@ struct hca {
 	struct pool mrs;		   /* struct mr: regions and windows */
 	_Atomic uint32_t regions, windows; /* number of each */
 	_Atomic uint32_t registered;	   /* regions so far */
-	struct lock window_lock;	   /* a leaf: guards binding and unbinding */
+	struct lock window_lock;	   /* guards binding and unbinding */
 	_Atomic uint64_t serial;	   /* last serial number of a QP */
 	struct pool srqs;		   /* struct srq, by SRQ number */
 	struct timers timers;		   /* one timer per QP */
-	struct lock ready_lock;		   /* a leaf */
+	struct lock ready_lock;
 	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send */
 	_Atomic bool has_ready;			   /* hint: the list is not empty */
 };

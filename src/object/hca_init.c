@@ -21,6 +21,8 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t
 	atomic_init(&hca->random, seed);
 	hca->keys = key_code((uint32_t)hca_random(hca) | 1, (uint32_t)hca_random(hca));
 	list_init(&hca->ready);
+	lock_set_rank(&hca->window_lock, RANK_WINDOW);
+	lock_set_rank(&hca->ready_lock, RANK_READY);
 	timers_init(&hca->timers);
 	if (pool_init_random(&hca->qps, sizeof(struct qp), HCA_MAX_QP, draw ?: hca_random_bits, hca) ||
 	    pool_init(&hca->mrs, sizeof(struct mr), HCA_MAX_MR + HCA_MAX_MW + 1) ||
@@ -28,6 +30,8 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t
 		hca_fini(hca);
 		return -ENOMEM;
 	}
+	pool_set_rank(&hca->qps, offsetof(struct qp, lock), RANK_QP);
+	pool_set_rank(&hca->srqs, offsetof(struct srq, rq.lock), RANK_RQ);
 	pool_confine(&hca->qps, slot_part(slot));
 	return 0;
 }

@@ -14,7 +14,7 @@ static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
 /* Regions that were deregistered last. */
 static struct mr_gone gone[MR_GONE_KEPT];
 static uint32_t gone_count;
-static struct lock gone_lock;
+static struct lock gone_lock = LOCK_RANKED(KEY_FAULT);
 
 /* Remembers a region. If the lock is taken, it is not remembered: a child of fork() may find it so. */
 static void remember(const struct mr *mr)

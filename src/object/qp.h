@@ -328,6 +328,7 @@ struct qp {
 		*inject; /* what faults have counted here; NULL: nothing. Stays for the next QP of this place */
 };
 
+#ifndef UROCE_LOCK_RANKS
 static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp, sq) % CACHE_LINE == 0 &&
 		      offsetof(struct qp, path) % CACHE_LINE == 0 && offsetof(struct qp, req) % CACHE_LINE == 0 &&
 		      offsetof(struct qp, loop) / CACHE_LINE == offsetof(struct qp, req.absent) / CACHE_LINE &&
@@ -336,6 +337,7 @@ static_assert(offsetof(struct qp, lock) % CACHE_LINE == 0 && offsetof(struct qp,
 		      offsetof(struct requester, timeout_at) < CACHE_LINE &&
 		      offsetof(struct responder, recv) < CACHE_LINE && offsetof(struct rq, reclaimed) < CACHE_LINE,
 	      "cache lines of what each message looks at");
+#endif
 
 /* Prefetches what a message uses, all lines at once: otherwise the thread that takes the lock would miss one line after
  * the other. */

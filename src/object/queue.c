@@ -48,6 +48,7 @@ static char *rq_ring(struct rq *rq, uint32_t mask, struct pd **from)
 
 int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth, uint32_t max_sge)
 {
+	lock_set_rank(&rq->lock, RANK_RQ);
 	rq->pd = pd;
 	rq->kind = kind;
 	rq->depth = depth;

@@ -84,8 +84,7 @@ struct rwqe {
 
 /* A receive queue: of one QP, or shared by many (object/srq.h). */
 struct rq {
-	struct lock lock; /* of an SRQ: guards all but `reclaimed`; nests inside qp->lock. The queue of a QP needs only
-			     qp->lock */
+	struct lock lock; /* of an SRQ: guards all but `reclaimed`. The queue of a QP needs only qp->lock */
 	uint32_t stride;
 	char *ring;
 	uint32_t mask, depth, max_sge;

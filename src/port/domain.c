@@ -23,7 +23,7 @@ struct domain {
 	uint32_t count;
 };
 
-static struct lock domains_lock; /* outermost: callers hold no lock */
+static struct lock domains_lock = LOCK_RANKED(DOMAINS);
 static struct list domains GUARDED_BY(domains_lock) = {&domains, &domains};
 
 static union ibv_gid address_of(const struct xrcd_name *name)
@@ -133,6 +133,5 @@ void domain_close(const struct xrcd_name *name)
 
 void domains_forget(void)
 {
-	domains_lock = (struct lock){0}; /* another thread of the parent may have held it */
 	list_init(&domains);
 }

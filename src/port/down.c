@@ -6,7 +6,7 @@
 
 #include "base/hooks.h"
 
-static struct lock down_lock; /* a leaf */
+static struct lock down_lock = LOCK_RANKED(DOWN);
 static union ibv_gid *down GUARDED_BY(down_lock);
 static uint32_t downs GUARDED_BY(down_lock);
 

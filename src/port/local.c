@@ -63,6 +63,8 @@ void local_init(struct loop *l)
 
 	local->listener = local_is_wanted() ? introduction_listen(l->slot.number) : -1;
 	local->doorbell = -1;
+	lock_set_rank(&local->lock, RANK_LOCAL);
+	lock_set_rank(&local->mads_lock, RANK_MADS);
 	list_init(&local->callers);
 	list_init(&local->gone);
 }

@@ -56,6 +56,7 @@ struct local_peer *local_peer_create(struct loop *l, uint16_t slot)
 		return NULL;
 	*n = (struct local_peer){
 		.link = {&local_peer_ops, .fd = -1}, .loop = l, .slot = slot, .out = -1, .in = -1, .doorbell = -1};
+	lock_set_rank(&n->lock, RANK_LOCAL_PEER);
 	list_init(&n->gone);
 	list_init(&n->stuck);
 	return n;

@@ -8,8 +8,8 @@
  * never comes back; another one takes its slot. The memory of its rings goes at once, the struct with the last QP.
  *
  * Locks: local.lock guards the table, `users`, the descriptors and changes of the state. l->receive guards the rx ring;
- * `lock`, a leaf under qp->lock, the tx ring. The state may be read without a lock; MET and GONE stay true of the tx
- * ring while `lock` is held. */
+ * `lock` the tx ring. The state may be read without a lock; MET and GONE stay true of the tx ring while `lock` is held.
+ */
 #ifndef UROCE_PORT_LOCAL_PEER_H
 #define UROCE_PORT_LOCAL_PEER_H
 

@@ -33,8 +33,8 @@ struct raw_port {
 	} held;
 };
 
-/* Guards all of this file's state; taken before qp->lock. In the helper, watch_lock is held as well. */
-static struct lock raw_lock;
+/* Guards all of this file's state. In the helper, watch_lock is held as well. */
+static struct lock raw_lock = LOCK_RANKED(RAW);
 static struct list ports GUARDED_BY(raw_lock) = {&ports, &ports};
 static _Atomic uint32_t listening; /* hint: ports that receive frames. Relaxed */
 
@@ -339,5 +339,5 @@ void raw_forget(void)
 	}
 	list_init(&ports);
 	atomic_store_explicit(&listening, 0, memory_order_relaxed);
-	raw_lock = (struct lock){0};
+	raw_lock = (struct lock)LOCK_RANKED(RAW); /* lock_try() takes none of another thread of the parent */
 }

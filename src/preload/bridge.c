@@ -23,12 +23,12 @@ enum {
 	LAST = (1 << 20) - 1,
 };
 
-static struct lock lock; /* guards all below; held around a fork */
+static struct lock lock = LOCK_RANKED(PRELOAD_BRIDGE); /* guards all below; held around a fork */
 static struct list bridges GUARDED_BY(lock) = {&bridges, &bridges};
 static int next_number GUARDED_BY(lock) = FIRST;
 /* Held while a bridge closes its rsocket, and once the process ends: then rsockets are waited for that are open or
  * closed, and none is between. Not held around a fork: closing takes locks that are. */
-static struct lock end_lock;
+static struct lock end_lock = LOCK_RANKED(PRELOAD_END);
 
 struct bridge {
 	struct list link;
@@ -319,7 +319,7 @@ void bridges_in_child(void) RELEASE(lock)
 {
 	struct list *l;
 
-	end_lock = (struct lock){0};
+	end_lock = (struct lock)LOCK_RANKED(PRELOAD_END);
 	while ((l = list_pop(&bridges))) {
 		struct bridge *b = container_of(l, struct bridge, link);
 

@@ -19,7 +19,8 @@ struct early {
 	struct epoll_event event;
 };
 
-static struct lock early_lock; /* guards `early`. Not held around a fork: a child makes it anew */
+/* Guards `early`. Not held around a fork: a child makes it anew. */
+static struct lock early_lock = LOCK_RANKED(PRELOAD_EARLY);
 
 static struct list early GUARDED_BY(early_lock) = {&early, &early};
 
@@ -96,6 +97,6 @@ void early_forget(int fd)
 
 void early_forget_all(void)
 {
-	early_lock = (struct lock){0};
+	early_lock = (struct lock)LOCK_RANKED(PRELOAD_EARLY);
 	list_init(&early);
 }

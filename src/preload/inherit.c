@@ -32,7 +32,7 @@ struct request {
 	bool claims;
 };
 
-static struct lock lock; /* guards all below; held around a fork */
+static struct lock lock = LOCK_RANKED(PRELOAD_INHERIT); /* guards all below; held around a fork */
 static struct list families GUARDED_BY(lock) = {&families, &families};
 static int steward_set GUARDED_BY(lock) = -1;	 /* epoll instance of the families. -1: no steward yet */
 static struct family *expected GUARDED_BY(lock); /* family of the fork under way */

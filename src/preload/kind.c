@@ -3,7 +3,7 @@
 
 _Atomic uint8_t kinds[1 << 16];
 _Thread_local int inside;
-struct lock move_lock;
+struct lock move_lock = LOCK_RANKED(PRELOAD_MOVE);
 
 bool kind_settle(int fd)
 {

@@ -19,7 +19,7 @@
 
 /* Held while a PENDING listener begins to listen, so that all threads that wait for connections find it LISTENING. Not
  * held around a fork: calls under it take locks that are. */
-static struct lock listen_lock;
+static struct lock listen_lock = LOCK_RANKED(PRELOAD_LISTEN);
 
 /* ---- forks ---- */
 
@@ -43,7 +43,7 @@ static void socket_in_child(void) RELEASE(move_lock)
 	bool inherits;
 
 	lock_drop(&move_lock);
-	listen_lock = (struct lock){0};
+	listen_lock = (struct lock)LOCK_RANKED(PRELOAD_LISTEN);
 	early_forget_all();
 	bridges_in_child();
 	inherits = inherit_in_child();

@@ -73,6 +73,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 		goto err;
 	memset(l, 0, offsetof(struct loop, handover));
 	memset(&l->handover, 0, offsetof(struct handover, memory));
+	lock_set_rank(&l->receive, RANK_RECEIVE);
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		goto err_free;
 	err = slot_claim(&l->slot);
@@ -154,6 +155,8 @@ static void loop_in_child(void) RELEASE(loop_life)
 		handover_close(&l->handover);
 		slot_release(&l->slot);
 		steering_fini(&l->steering);
+		lock_take_over(&l->local.lock);
+		lock_drop(&l->local.lock);
 	}
 	/* the child may open devices of its own */
 	atomic_store_explicit(&loop_current, NULL, memory_order_relaxed);

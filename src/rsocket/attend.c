@@ -8,8 +8,8 @@
 #include "cm/channel.h"
 
 static _Atomic(struct rdma_event_channel *) channel;
-static int service = -1;	/* the service thread's eventfd */
-static struct lock attend_lock; /* a leaf */
+static int service = -1; /* the service thread's eventfd */
+static struct lock attend_lock = LOCK_RANKED(SERVICE_ATTEND);
 static struct list attending GUARDED_BY(attend_lock) = {&attending, &attending};
 
 struct rdma_event_channel *attend_channel(void)
@@ -57,7 +57,6 @@ void attend_open(struct rdma_event_channel *ch, int poke)
 
 void attend_in_child(void)
 {
-	attend_lock = (struct lock){0};
 	lock_assert_unshared(&attend_lock);
 	list_init(&attending);
 	service = -1;

@@ -11,7 +11,7 @@
 #include "rsocket/tuned.h"
 #include "rsocket/waiter.h"
 
-static struct lock closing_lock;					    /* a leaf */
+static struct lock closing_lock = LOCK_RANKED(RSOCKET_CLOSING);
 static struct list closing GUARDED_BY(closing_lock) = {&closing, &closing}; /* each has a reference */
 static uint32_t closing_count GUARDED_BY(closing_lock); /* in the list, or taken from it by closing_run() */
 static uint64_t closing_moved GUARDED_BY(closing_lock); /* clock_now() when one of them last got an ACK */
@@ -135,7 +135,6 @@ void closing_finish(void)
 
 void closing_in_child(void)
 {
-	closing_lock = (struct lock){0};
 	lock_assert_unshared(&closing_lock);
 	list_init(&closing);
 	closing_count = 0;

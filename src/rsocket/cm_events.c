@@ -17,8 +17,8 @@
 #include "rsocket/waiter.h"
 #include "verbs/qp.h"
 
-static struct lock run_lock;	      /* held while an event is handled: before rs->lock of any rsocket */
-static _Thread_local bool is_running; /* this thread has run_lock */
+static struct lock run_lock = LOCK_RANKED(SERVICE_RUN); /* held while an event is handled */
+static _Thread_local bool is_running;			/* this thread has run_lock */
 
 /* ---- events ---- */
 
@@ -331,6 +331,5 @@ void cm_events_stop(void)
 
 void cm_events_in_child(void)
 {
-	run_lock = (struct lock){0};
 	is_running = false;
 }

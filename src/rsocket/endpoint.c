@@ -33,13 +33,12 @@ struct pooled {
 	struct ibv_mr *mr;
 	uint64_t closed; /* show_closed() then */
 };
-static struct lock pool_lock;				 /* a leaf */
+static struct lock pool_lock = LOCK_RANKED(ENDPOINT_POOL);
 static struct pooled pool[POOLED] GUARDED_BY(pool_lock); /* oldest first */
 static uint32_t pooled GUARDED_BY(pool_lock);
 
 static void forget_pool(void)
 {
-	pool_lock = (struct lock){0};
 	lock_assert_unshared(&pool_lock);
 	pooled = 0; /* the child does not have the memory */
 }

@@ -29,12 +29,12 @@
 #define MOST_FDS 65536
 #define WAKE	 ((void *)instances)
 
-static struct lock items_lock; /* before wait_lock and instance.lock */
+static struct lock items_lock = LOCK_RANKED(EPOLL_ITEMS);
 
 struct instance {
 	int epfd, wake; /* `wake`: an eventfd, written when an item is queued and a thread sleeps */
 	struct list items GUARDED_BY(items_lock);
-	struct lock lock; /* a leaf: guards what follows, and item.queued */
+	struct lock lock; /* guards what follows, and item.queued */
 	struct list ready GUARDED_BY(&lock);
 	uint32_t sleepers GUARDED_BY(&lock);
 	/* The instance itself is polled: the eventfd is readable while an item is queued. Relaxed: set before that. */
@@ -70,7 +70,6 @@ bool rsocket_epoll_is(int epfd)
 
 static void epoll_in_child(void)
 {
-	items_lock = (struct lock){0};
 	for (int i = 0; i < MOST_FDS; i++)
 		if (atomic_load_explicit(&instances[i], memory_order_relaxed))
 			atomic_store_explicit(&instances[i], NULL, memory_order_relaxed);
@@ -94,6 +93,7 @@ static struct instance *epoll_make(int epfd)
 	in = calloc(1, sizeof(*in));
 	if (!in)
 		return NULL;
+	lock_set_rank(&in->lock, RANK_EPOLL);
 	in->epfd = epfd;
 	in->wake = high_fd(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
 	list_init(&in->items);

@@ -16,7 +16,7 @@ struct host {
 	uint64_t silent_until;
 };
 
-static struct lock lock;		       /* a leaf */
+static struct lock lock = LOCK_RANKED(PEERS);
 static struct host hosts[64] GUARDED_BY(lock); /* by hash; a new host replaces the one there */
 
 static struct in6_addr bytes_of(const struct sockaddr *address)
@@ -77,16 +77,4 @@ void peer_has_answered(const struct sockaddr *address)
 	h->answers = true;
 	h->silent_until = 0;
 	lock_drop(&lock);
-}
-
-static void peers_forget(void)
-{
-	lock = (struct lock){0};
-}
-
-__attribute__((constructor)) static void peers_watch_forks(void)
-{
-	static const struct fork_handlers handlers = {.in_child = peers_forget};
-
-	fork_watch(FORK_RSOCKET_PEERS, &handlers);
 }

@@ -81,7 +81,7 @@ struct stream {
 /* A callback for when the readiness of an rsocket may have changed: waiter.h. */
 struct waiter {
 	struct list link;
-	void (*wake)(struct waiter *w); /* takes leaf locks only */
+	void (*wake)(struct waiter *w); /* takes only locks below RANK_RSOCKET_WAIT */
 };
 
 struct datagram; /* dest.h */
@@ -97,7 +97,7 @@ struct rsocket {
 	struct list epolls;	  /* items of epoll.c, guarded by its items_lock */
 	bool falls_back;	  /* if the connection fails, the descriptor is connected instead */
 
-	struct lock wait_lock;			    /* a leaf */
+	struct lock wait_lock;
 	struct list waiters GUARDED_BY(&wait_lock); /* waiter.h */
 
 	struct lock lock;

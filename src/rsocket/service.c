@@ -23,7 +23,7 @@
 #include "rsocket/timeout.h"
 #include "rsocket/waiter.h"
 
-static struct lock make_lock; /* held while the channel is made */
+static struct lock make_lock = LOCK_RANKED(SERVICE_MAKE); /* held while the channel is made */
 
 /* Sends a keepalive: a WRITE of no bytes, for its ACK. Or ends a connection attempt. */
 static void time_out(struct rsocket *rs)
@@ -107,7 +107,6 @@ static int service_start(int poke)
 
 static void service_in_child(void)
 {
-	make_lock = (struct lock){0};
 	attend_in_child();
 	timeout_in_child();
 	closing_in_child();

@@ -13,9 +13,9 @@
 #define CHUNK  1024
 #define CHUNKS 1024
 
-static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS];	       /* made when needed, never freed */
-static struct lock make_lock;					       /* a leaf */
-static struct lock spare_lock;					       /* a leaf */
+static _Atomic(_Atomic(struct rsocket *) *) chunks[CHUNKS]; /* made when needed, never freed */
+static struct lock make_lock = LOCK_RANKED(TABLE_MAKE);
+static struct lock spare_lock = LOCK_RANKED(TABLE_SPARE);
 static struct list spares GUARDED_BY(spare_lock) = {&spares, &spares}; /* through `queue`: memory for the next */
 
 /* NULL: its chunk is not there. */
@@ -38,7 +38,6 @@ static void table_forget(void)
 		for (int k = 0; chunk && k < CHUNK; k++)
 			atomic_store_explicit(&chunk[k], NULL, memory_order_relaxed);
 	}
-	make_lock = spare_lock = (struct lock){0};
 	list_init(&spares);
 }
 
@@ -92,6 +91,8 @@ struct rsocket *rsocket_make(int fd, int domain, int type, void (*destroy)(struc
 		return NULL;
 	lock_assert_unshared(&rs->lock);
 	memset((char *)rs + sizeof(rs->refs), 0, sizeof(*rs) - sizeof(rs->refs)); /* rsocket_get() may read `refs` */
+	lock_set_rank(&rs->wait_lock, RANK_RSOCKET_WAIT);
+	lock_set_rank(&rs->lock, RANK_RSOCKET);
 	rs->fd = fd;
 	rs->domain = domain;
 	rs->type = type;

@@ -4,7 +4,7 @@
 #include "rsocket/attend.h"
 #include "rsocket/table.h"
 
-static struct lock timeout_lock;				      /* a leaf */
+static struct lock timeout_lock = LOCK_RANKED(RSOCKET_TIMEOUT);
 static struct list timed GUARDED_BY(timeout_lock) = {&timed, &timed}; /* without references */
 
 void timeout_forget(struct rsocket *rs)
@@ -73,7 +73,6 @@ struct rsocket *timeout_due(uint64_t now, uint64_t *next)
 
 void timeout_in_child(void)
 {
-	timeout_lock = (struct lock){0};
 	lock_assert_unshared(&timeout_lock);
 	list_init(&timed);
 }

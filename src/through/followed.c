@@ -6,7 +6,7 @@
 #define CONTEXTS 64 /* contexts at once; others are not followed */
 
 static struct followed followed[CONTEXTS];
-static struct lock followed_lock; /* taken to find a free place */
+static struct lock followed_lock = LOCK_RANKED(THROUGH_FOLLOWED); /* taken to find a free place */
 
 struct followed *followed_of(const struct ibv_context *context)
 {

@@ -9,7 +9,7 @@
 
 #define BUCKETS 1024u
 
-static struct lock shadows_lock;
+static struct lock shadows_lock = LOCK_RANKED(THROUGH_SHADOWS);
 static struct shadow *shadows[BUCKETS] GUARDED_BY(shadows_lock);
 
 static struct shadow **shadow_bucket(enum check_kind kind, const void *real) REQUIRES(shadows_lock)

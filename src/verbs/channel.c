@@ -67,6 +67,7 @@ PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 	if (!ch)
 		return NULL;
+	lock_set_rank(&ch->lock, RANK_CHANNEL);
 	list_init(&ch->ready);
 	list_init(&ch->cqs);
 	ch->base.context = context;

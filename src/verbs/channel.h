@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A completion channel: a queue of CQs that have events, an eventfd that is readable while the queue is not empty, and
  * an epoll instance with it, which the program knows (progress/waitfd.h). ibv_create_comp_channel() creates it,
- * ibv_destroy_comp_channel() frees it. `lock` is a leaf lock; it guards the fields below it, and `events`, `waiting`
- * and `fetched` of the CQs of the channel. */
+ * ibv_destroy_comp_channel() frees it. `lock` guards the fields below it, and `events`, `waiting` and `fetched` of the
+ * CQs of the channel. */
 #ifndef UROCE_CHANNEL_H
 #define UROCE_CHANNEL_H
 

@@ -24,7 +24,7 @@ struct context {
 
 	struct listen listen; /* addresses at which it receives datagrams */
 
-	struct lock lock;		      /* a leaf lock; async.c */
+	struct lock lock;		      /* async.c */
 	struct list events GUARDED_BY(&lock); /* asynchronous events not fetched yet */
 };
 

@@ -20,6 +20,7 @@ static struct ibv_counters *create_counters(struct ibv_context *context, struct 
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return NULL;
+	lock_set_rank(&c->lock, RANK_COUNTERS);
 	c->base.context = context;
 	atomic_fetch_add_explicit(&context_of(context)->objects, 1, memory_order_relaxed);
 	check_made(CHECK_COUNTERS, c, 0, context);

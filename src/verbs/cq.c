@@ -21,7 +21,7 @@
 #include "verbs/table.h"
 
 static _Atomic uint32_t cq_count;
-struct lock cqs_lock;
+struct lock cqs_lock = LOCK_RANKED(CQS);
 static struct list cqs GUARDED_BY(cqs_lock) = {&cqs, &cqs};
 
 void cqs_each(void (*use)(struct cq_front *f, void *arg), void *arg)

@@ -5,7 +5,7 @@
 
 #include "verbs/cq_front.h"
 
-extern struct lock cqs_lock; /* guards the list; taken before cq->lock */
+extern struct lock cqs_lock; /* guards the list */
 
 /* `channel` and `holder` (a parent domain) may be NULL. Returns NULL and errno on failure: EINVAL (size, completion
  * vector, a channel of another context), ENOMEM. */

@@ -29,7 +29,7 @@ struct dm {
 	struct list all GUARDED_BY(dms_lock); /* in the list of importable memory */
 };
 
-struct lock dms_lock;
+struct lock dms_lock = LOCK_RANKED(DMS);
 static struct list dms GUARDED_BY(dms_lock) = {&dms, &dms};
 static _Atomic uint64_t in_use; /* bytes */
 

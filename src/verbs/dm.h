@@ -5,6 +5,6 @@
 
 #include "base/lock.h"
 
-extern struct lock dms_lock; /* guards the list; a leaf lock */
+extern struct lock dms_lock; /* guards the list */
 
 #endif

@@ -36,7 +36,6 @@ static void fork_in_child(void) RELEASE(monitor_lock, remote_lock, devices_lock,
 	monitor_forget();
 	remote_forget();
 	cqs_forget();
-	devices_unlock();
 	fork_after_fork();
 }
 

@@ -146,6 +146,8 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	c->device = c->listen.device = device_of(device);
 	table_fill(&c->verbs);
 	list_init(&c->events);
+	lock_set_rank(&c->lock, RANK_ASYNC);
+	lock_set_rank(&c->listen.lock, RANK_LISTEN);
 	c->verbs.context.device = device;
 	c->verbs.context.num_comp_vectors = processors > 0 ? (int)processors : 1;
 	pthread_mutex_init(&c->verbs.context.mutex, NULL);

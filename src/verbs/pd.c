@@ -15,7 +15,7 @@
 #include "verbs/domain.h"
 
 static _Atomic uint32_t pd_count;
-struct lock pds_lock;
+struct lock pds_lock = LOCK_RANKED(PDS);
 static struct list pds GUARDED_BY(pds_lock) = {&pds, &pds};
 
 PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)

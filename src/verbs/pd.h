@@ -6,7 +6,7 @@
 #include "object/pd.h"
 #include "base/lock.h"
 
-extern struct lock pds_lock; /* guards the list; a leaf lock */
+extern struct lock pds_lock; /* guards the list */
 
 /* Calls use() for each PD, with pds_lock held. */
 void pds_each(void (*use)(struct pd *pd, void *arg), void *arg);

@@ -53,7 +53,7 @@ struct remote {
 	bool is_lost;		  /* remote QP: its owner has closed its device, or is dead */
 };
 
-struct lock remote_lock; /* guards all below. Not held while waiting for another process */
+struct lock remote_lock = LOCK_RANKED(REMOTE); /* guards all below. Not held while waiting for another process */
 static struct list connections = {&connections, &connections};
 static struct list orphans = {&orphans, &orphans}; /* openers whose QP is to be destroyed */
 static struct hca *adapter;			   /* the adapter of this process */

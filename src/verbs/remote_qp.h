@@ -15,7 +15,7 @@
 
 struct context;
 
-extern struct lock remote_lock; /* taken before a context's lock and qp->lock */
+extern struct lock remote_lock;
 
 /* In a child of fork(): closes all connections. */
 void remote_forget(void) REQUIRES(remote_lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A turn: what a thread of the program has between two of its calls, as from ibv_start_poll() to ibv_end_poll(). Other
- * threads wait for it, across whatever the program does meanwhile; so nothing of ours takes one. */
+ * threads wait for it, across whatever the program does meanwhile; so nothing of ours takes one. It has no rank, as any
+ * thread may drop it: the names in parentheses are the functions, which check none. */
 #ifndef UROCE_TURN_H
 #define UROCE_TURN_H
 
@@ -16,7 +17,7 @@ static inline bool turn_take(struct turn *t) NO_LOCK_ANALYSIS
 {
 	static _Thread_local char mark;
 
-	if (unlikely(!lock_try(&t->lock))) {
+	if (unlikely(!(lock_try)(&t->lock))) {
 		if (atomic_load_explicit(&t->holder, memory_order_relaxed) == &mark)
 			return false;
 		lock_wait(&t->lock);
@@ -30,7 +31,7 @@ static inline void turn_drop(struct turn *t)
 {
 	atomic_store_explicit(&t->holder, NULL, memory_order_relaxed);
 	lock_take_over(&t->lock);
-	lock_drop(&t->lock);
+	(lock_drop)(&t->lock);
 }
 
 #endif

@@ -6,7 +6,10 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +17,7 @@
 
 #define THREADS 4
 
-static struct lock guard;
+static struct lock guard = LOCK_RANKED(QP);
 static uint64_t count; /* guarded by guard */
 static int rounds = 200000;
 
@@ -44,7 +47,7 @@ static void no_count_is_lost_between_threads(void **state)
 
 static void NO_LOCK_ANALYSIS a_held_lock_is_not_taken_twice(void **state)
 {
-	struct lock l = {0};
+	struct lock l = LOCK_RANKED(QP);
 
 	assert_true(lock_try(&l));
 	assert_false(lock_try(&l));
@@ -53,7 +56,7 @@ static void NO_LOCK_ANALYSIS a_held_lock_is_not_taken_twice(void **state)
 	lock_drop(&l);
 }
 
-static struct lock held;
+static struct lock held = LOCK_RANKED(CQ);
 static _Atomic bool has_it;
 
 static void *want_it(void *arg)
@@ -107,8 +110,100 @@ static void NO_LOCK_ANALYSIS a_child_has_what_another_thread_of_its_parent_held(
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_false(lock_try(&held));
-	lock_drop(&held);
+	(lock_drop)(&held); /* for the other thread */
 }
+
+#ifdef UROCE_LOCK_RANKS
+static struct lock upper = LOCK_RANKED(QP), upper_too = LOCK_RANKED(QP), lower = LOCK_RANKED(CQ), unranked;
+
+NO_LOCK_ANALYSIS static void takes_upper_with_lower(void)
+{
+	lock_take(&lower);
+	lock_take(&upper);
+}
+
+NO_LOCK_ANALYSIS static void takes_two_of_one_rank(void)
+{
+	lock_take(&upper);
+	lock_take(&upper_too);
+}
+
+NO_LOCK_ANALYSIS static void takes_upper_with_lower_tried(void)
+{
+	if (lock_try(&lower))
+		lock_take(&upper);
+}
+
+NO_LOCK_ANALYSIS static void takes_an_unranked(void)
+{
+	lock_take(&unranked);
+}
+
+NO_LOCK_ANALYSIS static void drops_what_it_lacks(void)
+{
+	lock_drop(&upper);
+}
+
+NO_LOCK_ANALYSIS static void asserts_what_it_lacks(void)
+{
+	lock_assert_held(&upper);
+}
+
+/* What `wrong` says, in a child that it has to end. */
+static void says_and_ends(void (*wrong)(void), const char *says)
+{
+	char text[512] = "";
+	size_t n = 0;
+	ssize_t got;
+	int fd[2], status;
+	pid_t child;
+
+	assert_int_equal(pipe(fd), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		lock_in_child();
+		signal(SIGABRT, SIG_DFL); /* cmocka's and the sanitizer's handlers say more */
+		setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+		dup2(fd[1], STDERR_FILENO);
+		wrong();
+		_exit(0);
+	}
+	close(fd[1]);
+	while (n < sizeof(text) - 1 && (got = read(fd[0], text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)got;
+	close(fd[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	if (!strstr(text, says))
+		fail_msg("it says \"%s\", not \"%s\"", text, says);
+}
+
+static void locks_in_the_wrong_order_end_the_process(void **state)
+{
+	says_and_ends(takes_upper_with_lower, "wrong order: QP (qp->lock");
+	says_and_ends(takes_upper_with_lower, "while CQ (cq->lock");
+	says_and_ends(takes_upper_with_lower, "tests/base/test_lock.c:");
+	says_and_ends(takes_two_of_one_rank, "while QP (qp->lock");
+	says_and_ends(takes_upper_with_lower_tried, "while CQ (cq->lock");
+	says_and_ends(takes_an_unranked, "has no rank");
+	says_and_ends(drops_what_it_lacks, "drops a lock that it does not hold: QP");
+	says_and_ends(asserts_what_it_lacks, "not held by this thread: QP");
+}
+
+NO_LOCK_ANALYSIS static void locks_in_order_do_not(void **state)
+{
+	for (int i = 0; i < 100; i++) { /* the list has room again */
+		lock_take(&upper);
+		lock_take(&lower);
+		lock_drop(&upper);
+		assert_true(lock_try(&upper)); /* it would not have waited */
+		lock_assert_held(&lower);
+		lock_drop_fully(&lower);
+		lock_drop(&upper);
+	}
+}
+#endif
 
 int main(void)
 {
@@ -117,6 +212,10 @@ int main(void)
 		cmocka_unit_test(a_held_lock_is_not_taken_twice),
 		cmocka_unit_test(a_sleeper_is_woken),
 		cmocka_unit_test(a_child_has_what_another_thread_of_its_parent_held),
+#ifdef UROCE_LOCK_RANKS
+		cmocka_unit_test(locks_in_the_wrong_order_end_the_process),
+		cmocka_unit_test(locks_in_order_do_not),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -589,6 +589,7 @@ NO_LOCK_ANALYSIS static void a_new_machine_keeps_its_lock(void **state)
 	struct machine m;
 
 	memset(&m, 0, sizeof(m));
+	lock_set_rank(&m.lock, RANK_CM);
 	lock_take(&m.lock);
 	assert_int_equal(machine_init(&m, ((struct world *)*state)->machine[PASSIVE].ops, 3, 0), 0);
 	assert_false(lock_try(&m.lock));

@@ -217,7 +217,7 @@ static void *produce(void *arg)
 {
 	struct ends *e = arg;
 	struct ring *r = &e->producer;
-	struct lock tx_ring = {0};
+	struct lock tx_ring = LOCK_RANKED(LOCAL_PEER);
 	bool wake;
 
 	for (uint64_t i = 0; i < e->messages; i++) {

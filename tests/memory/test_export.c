@@ -390,7 +390,7 @@ static void huge_pages_may_be_lacking(void **state)
 	assert_non_null(table);
 	table->ipc = share_ipc();
 	for (int huge = 0; huge < 2; huge++) {
-		struct importer b = {.table = table, .pid = getpid()};
+		struct importer b = {.table = table, .pid = getpid(), .lock = LOCK_RANKED(IMPORT)};
 		struct share_file *f = table->file;
 		struct stat st;
 		bool may_shrink;

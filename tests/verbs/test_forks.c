@@ -131,8 +131,7 @@ static void use_rsockets(void)
 static void each_part_is_there_and_called_in_order(void **state)
 {
 	static const enum fork_part always[] = {FORK_CM_START, FORK_LOOP, FORK_VERBS, FORK_CM, FORK_SHAREABLE};
-	static const enum fork_part used[] = {FORK_RSOCKET_SERVICE, FORK_RSOCKET_TABLE, FORK_RSOCKET_PEERS,
-					      FORK_HAZARD};
+	static const enum fork_part used[] = {FORK_RSOCKET_SERVICE, FORK_RSOCKET_TABLE, FORK_HAZARD};
 	int count = 0, last = 0;
 	pid_t child;
 

@@ -21,6 +21,7 @@
 #include "cm/machine.h"
 #include "cm/probe.h"
 #include "cm/state.h"
+#include "cm/tuned.h"
 #include "fault/inject.h"
 #include "host/slot.h"
 #include "loop/helper.h"
@@ -28,8 +29,6 @@
 #include "port/ports.h"
 
 #define ADDRESSES 1024
-#define SLACK \
-	(5 * MSEC) /* the maximum delay of a deadline, so that one timer call ends the TIMEWAIT of many connections */
 
 static const struct agent_ops *agent_ops;	       /* set once, before the first connection */
 static struct lock start_lock = LOCK_RANKED(CM_START); /* held while the agent starts and addresses are attached */
@@ -181,8 +180,8 @@ static void agent_set_timer(uint64_t when) REQUIRES(cm.lock)
 void agent_deadline(struct machine *m, uint64_t when)
 {
 	lock_assert_held(&cm.lock);
-	if (when + SLACK < timer_at)
-		agent_set_timer(when + SLACK);
+	if (when + TIMEWAIT_SLACK < timer_at)
+		agent_set_timer(when + TIMEWAIT_SLACK);
 }
 
 static void absent(uint32_t id, int err)
@@ -207,8 +206,8 @@ static void time_has_come(void *arg)
 	probe_collect(absent);
 	machine_expire(&cm, cm_now());
 	next = machine_deadline(&cm);
-	if (next != NEVER && next + SLACK < timer_at)
-		agent_set_timer(next + SLACK);
+	if (next != NEVER && next + TIMEWAIT_SLACK < timer_at)
+		agent_set_timer(next + TIMEWAIT_SLACK);
 	agent_look_at(agent_ops->look(cm_now()));
 	lock_drop(&cm.lock);
 }

@@ -13,6 +13,7 @@
 #include "cm/cm.h"
 #include "cm/device.h"
 #include "cm/id.h"
+#include "cm/tuned.h"
 #include "fault/inject.h"
 #include "host/services.h"
 #include "link/netif.h"
@@ -20,8 +21,6 @@
 
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST	60999
-#define PORT_TRIES	512
-#define BACKLOG_MAX	1024
 
 static struct lock ports_lock = LOCK_RANKED(CM_PORTS); /* held while the shared table is changed */
 static struct list bound GUARDED_BY(ports_lock) = {&bound, &bound};

@@ -7,9 +7,7 @@
 #include "cm/comm_id.h"
 #include "cm/connection.h"
 #include "cm/state.h"
-
-/* A peer that does not answer a DREQ may have ended normally: fewer retries than for a connection request. */
-#define DREQ_RETRIES 3
+#include "cm/tuned.h"
 
 int connection_request(struct connection *c, struct cm_mad *req, uint64_t now)
 {

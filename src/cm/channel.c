@@ -17,13 +17,11 @@
 #include "cm/calls.h"
 #include "cm/cm.h"
 #include "cm/id.h"
+#include "cm/tuned.h"
 #include "fault/inject.h"
 #include "progress/wait.h"
 #include "device/front.h"
 #include "device/faults.h"
-
-#define RETIRED	    64u	 /* number of destroyed channels that are kept */
-#define TIME_TO_END 5000 /* ms: delay before EBADF on a destroyed channel */
 
 static struct event_channel *channel_of(struct rdma_event_channel *channel)
 {

@@ -7,9 +7,8 @@
 #include "cm/channel.h"
 #include "cm/front.h"
 #include "cm/id.h"
+#include "cm/tuned.h"
 #include "fault/inject.h"
-
-#define RESOLVE_MS 2000
 
 /* Stores the attributes for the QPs of requests. */
 static int keep_qp_attr(struct id *id, const struct ibv_qp_init_attr *attr, struct ibv_pd *pd)

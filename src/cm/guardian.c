@@ -34,6 +34,7 @@
 #include "base/log.h"
 #include "cm/machine.h"
 #include "cm/state.h"
+#include "cm/tuned.h"
 #include "link/netif.h"
 #include "link/udp.h"
 #include "port/gsi.h"
@@ -50,11 +51,7 @@
 
 #define MIDDLE_STACK 65536u
 #define STACK	     16384u
-#define ROUNDS	     3u /* times that all is said: peers answer repetitions, and nobody hears the answers */
-#define FIRST_PAUSE  (20 * MSEC)
-#define PAUSE	     (100 * MSEC)
-#define LARGE	     (256u << 10) /* KiB of private memory: to copy the page tables of 1 GiB takes 10 ms and more */
-#define TOP	     (1ul << 62)  /* beyond all addresses of a process */
+#define TOP	     (1ul << 62) /* beyond all addresses of a process */
 
 enum { PIPE, IPV4, IPV6, DESCRIPTORS }; /* of the guardian: their numbers there */
 
@@ -187,7 +184,7 @@ BARE __attribute__((noinline)) static int guard(void *arg)
 	raw(SYS_futex, &g->settled, FUTEX_WAKE, 1, 0);
 	while (raw(SYS_read, PIPE, &g->byte, 1, 0) < 0)
 		;
-	for (uint32_t round = 0; round < ROUNDS; round++) {
+	for (uint32_t round = 0; round < GUARDIAN_ROUNDS; round++) {
 		bool any = false;
 
 		for (uint32_t i = 0; i < g->used; i++) {
@@ -196,12 +193,12 @@ BARE __attribute__((noinline)) static int guard(void *arg)
 			raw(SYS_sendmsg, g->words[i].socket, &g->words[i].message, MSG_NOSIGNAL, 0);
 			any = true;
 		}
-		if (!any || round == ROUNDS - 1)
+		if (!any || round == GUARDIAN_ROUNDS - 1)
 			break;
 		if (g->shares && !round)
 			give_up_memory(g);
 		raw(SYS_nanosleep, &g->pause, 0, 0, 0);
-		g->pause.tv_nsec = PAUSE;
+		g->pause.tv_nsec = GUARDIAN_PAUSE;
 	}
 	for (;;)
 		raw(SYS_exit_group, 0, 0, 0, 0);
@@ -324,9 +321,9 @@ static int clone_it(struct guardian *g)
 	prctl(PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
 	g->is_child = subreaper || getpid() == 1;
 	g->descriptors = status_of("FDSize: %" SCNu32, 65536);
-	g->shares = status_of("RssAnon: %" SCNu32, 0) > LARGE;
+	g->shares = status_of("RssAnon: %" SCNu32, 0) > GUARDIAN_LARGE;
 	g->settled = 0;
-	g->pause = (struct timespec){.tv_nsec = FIRST_PAUSE};
+	g->pause = (struct timespec){.tv_nsec = GUARDIAN_FIRST};
 	pthread_sigmask(SIG_SETMASK, &g->all, &before);
 	pid = __clone(middle, g->middle_stack + MIDDLE_STACK, CLONE_VM | CLONE_VFORK | CLONE_UNTRACED, g);
 	status = pid < 0 ? errno : 0;

@@ -10,14 +10,13 @@
 #include "base/high_fd.h"
 #include "cm/cm.h"
 #include "cm/machine.h"
+#include "cm/tuned.h"
 #include "host/slot.h"
 #include "loop/helper.h"
 #include "port/gsi.h"
 #include "port/receive.h"
 
 #define EVENTS 16
-#define LOOKS \
-	50 /* at a slot whose process has hung up and is still there: the kernel closes descriptors in any order */
 
 static int ends GUARDED_BY(cm.lock) = -1; /* an epoll set of the connections below */
 static struct {
@@ -36,7 +35,7 @@ static bool has_ended(uint16_t slot) REQUIRES(cm.lock)
 {
 	bool alive = slot_is_alive(slot);
 
-	if (alive && watched[slot].looks++ < LOOKS)
+	if (alive && watched[slot].looks++ < LIVENESS_LOOKS)
 		return false;
 	forget_slot(slot);
 	if (!alive)

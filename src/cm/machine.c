@@ -13,12 +13,7 @@
 #include "cm/sources.h"
 #include "cm/state.h"
 #include "cm/table.h"
-
-/* Limits on the times that a peer may request, as exponents of cm_time(). */
-#define LEAST_TIMEOUT 18  /* 1.1 s */
-#define MOST_TIMEOUT  20  /* 4.3 s, the value that we and the kernel use: 69 s with all retries */
-#define RESTING	      256 /* free indexes: with 32 uses of each (comm_id.c), no id comes again before 8,192 others */
-#define MOST_SERVICE  24  /* 69 s, the value that we and the kernel use */
+#include "cm/tuned.h"
 
 /* The connection that a message names by our id; it must come from that connection's peer. */
 static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
@@ -56,7 +51,7 @@ typedef void handler(struct connection *c, const struct cm_mad *mad, uint64_t no
  * how long the peer still needs, or that it does not know the connection any more. */
 static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t now)
 {
-	uint64_t more = now + cm_time(min_of(mra->service_timeout, MOST_SERVICE));
+	uint64_t more = now + cm_time(min_of(mra->service_timeout, CM_SERVICE_TIMEOUT));
 
 	if (mra->about != (c->state == CM_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP))
 		return;
@@ -347,7 +342,7 @@ static struct connection *open_requested(struct machine *m, const struct cm_addr
 	c->credit = CM_AMPLIFICATION;
 	c->transaction = c->request = mad->transaction;
 	if (is_req) {
-		c->timeout = cm_time(min_of(max_of(mad->local_timeout, LEAST_TIMEOUT), MOST_TIMEOUT));
+		c->timeout = cm_time(min_of(max_of(mad->local_timeout, TIMEOUT_LEAST), CM_RESPONSE_TIMEOUT));
 		c->retries = mad->max_retries;
 		c->remote_guid = mad->ca_guid;
 	}

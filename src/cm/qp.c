@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "cm/tuned.h"
 #include "device/front.h"
 #include "base/msan.h"
 #include "cm/device.h"
@@ -12,9 +13,6 @@
 #include "fault/inject.h"
 #include "verbs/context.h"
 #include "verbs/qp_modify.h"
-
-/* RNR timer of the peer: 0.64 ms. (The kernel sends 0, which is 655 ms.) */
-#define MIN_RNR_TIMER 12
 
 uint32_t id_qkey(const struct id *id)
 {
@@ -67,7 +65,7 @@ static void qp_fill(const struct id *id, struct ibv_qp_attr *a) REQUIRES(cm.lock
 		.dest_qp_num = id->remote_qpn,
 		.rq_psn = id->psn,
 		.max_dest_rd_atomic = id->responder_resources,
-		.min_rnr_timer = MIN_RNR_TIMER,
+		.min_rnr_timer = RNR_TIMER,
 		.sq_psn = id->remote_psn,
 		.timeout = id->has_ack_timeout ? id->ack_timeout : CM_ACK_TIMEOUT,
 		.retry_cnt = id->retry,

@@ -16,6 +16,7 @@
 #include "cm/device.h"
 #include "cm/id.h"
 #include "cm/state.h"
+#include "cm/tuned.h"
 #include "fault/inject.h"
 #include "link/netif.h"
 #include "link/next_hop.h"
@@ -185,11 +186,6 @@ static void resolve_post(struct id *id, enum rdma_cm_event_type type, int status
 
 /* ---- the neighbor (ARP, ND) on the route ---- */
 
-#define SHORT_PAUSE (1 * MSEC) /* first pause between two checks */
-#define LONG_PAUSE  (64 * MSEC)
-#define PACKET_LIFE 16	/* 0.27 s, the kernel's value for RoCE: half of CM_ACK_TIMEOUT */
-#define LASTS	    SEC /* lifetime of a result: a query takes 25 us, too long for each of a thousand connections */
-
 static struct list resolving GUARDED_BY(cm.lock) = {&resolving, &resolving};
 
 /* Guarded by cm.lock. */
@@ -214,7 +210,7 @@ static int cm_resolve_look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
 	if (err)
 		return err;
 	last_found.address = id->address;
-	last_found.until = now + LASTS;
+	last_found.until = now + RESOLVE_LASTS;
 	return 0;
 }
 
@@ -234,7 +230,7 @@ uint64_t resolve_look(uint64_t now)
 
 		if (now >= id->looked + id->pause) {
 			id->looked = now;
-			id->pause = min_of(2 * id->pause, (uint64_t)LONG_PAUSE);
+			id->pause = min_of(2 * id->pause, (uint64_t)RESOLVE_LAST);
 			if (cm_resolve_look(id, now) == 0) {
 				resolved(id, 0);
 				continue;
@@ -253,9 +249,9 @@ static void wait_for_neighbor(struct id *id, uint32_t ms, uint64_t now) REQUIRES
 	id->state = ID_RESOLVING;
 	id->looked = now;
 	id->give_up = now + ms * MSEC;
-	id->pause = SHORT_PAUSE;
+	id->pause = RESOLVE_FIRST;
 	list_append(&resolving, &id->resolving);
-	agent_look_at(min_of(id->give_up, now + SHORT_PAUSE));
+	agent_look_at(min_of(id->give_up, now + RESOLVE_FIRST));
 }
 
 /* Waits for the neighbor. An event reports that it is found, or that the time is up. */

@@ -10,13 +10,7 @@
 
 #include "base/base.h"
 #include "base/siphash.h"
-
-enum {
-	SOURCES_PROVEN = 1024,	/* approximate number of proven addresses stored */
-	SOURCES_COUNTED = 4096, /* approximate number of addresses with separate counters */
-};
-
-#define SOURCE_TRUST (60 * SEC) /* lifetime of a proof */
+#include "cm/tuned.h"
 
 struct sources {
 	struct siphash_key

@@ -15,36 +15,8 @@
 #include "base/siphash.h"
 #include "base/timer.h"
 #include "cm/sources.h"
+#include "cm/tuned.h"
 #include "wire/cm_mad.h"
-
-enum {
-	CONNECTION_LIMIT = 65536, /* per process, including TIMEWAIT */
-	CM_BUCKETS = 1024,
-	CM_RESPONSE_TIMEOUT = 20, /* 4.3 s: the response time that we allow to peers and request from them */
-	CM_RETRIES = 15,
-	CM_SERVICE_TIMEOUT = 24, /* 69 s: the time that an MRA requests for the application */
-	CM_ACK_TIMEOUT = 17,	 /* 0.5 s: local ACK timeout of the path, the kernel's value for RoCE */
-};
-
-/* The first repetition of a message comes after this time. The interval doubles each time, up to the response timeout.
- * The sender gives up after (1 + retries) response timeouts. A peer that is alive but slow sends an MRA. */
-#define CM_FIRST_RETRY (50 * MSEC)
-
-/* A program may connect before its server has called listen, and programs do not expect that. So a request for an
- * unknown service is rejected only after this time, and only after it was repeated. */
-#define CM_PATIENCE (120 * MSEC)
-
-/* Limits on connections whose request the application has not accepted, or whose reply the peer has not confirmed. */
-enum {
-	CM_UNPROVEN_MAX =
-		128, /* half-open connections of unproven addresses; above this an address must prove itself first */
-	CM_SOURCE_MAX = 2048,	 /* half-open connections of one address; above this its requests are dropped, and it
-				    repeats them */
-	CM_HALF_OPEN_MAX = 8192, /* half-open connections in all; above this the oldest is dropped */
-	CM_ANSWERED_MAX =
-		16384,	      /* answered requests that are stored for repetitions; above this the oldest is dropped */
-	CM_AMPLIFICATION = 3, /* messages sent to an unproven address for each message from it; all have one length */
-};
 
 enum connection_state {
 	CM_FREE,

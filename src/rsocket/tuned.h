@@ -3,7 +3,7 @@
 #ifndef UROCE_RSOCKET_TUNED_H
 #define UROCE_RSOCKET_TUNED_H
 
-#include "base/clock.h"
+#include "cm/tuned.h"
 
 /* streams */
 #define MESSAGE_MAX	  (32u << 10) /* bytes; the peer reads one while the next is copied; docs/speed.md, rstream */
@@ -16,7 +16,6 @@
 /* connections: docs/speed.md, connections each second beside TCP */
 #define POOLED	   32		 /* regions kept for the next connections */
 #define CLOSE_SPIN (50 * USEC)	 /* ns for the last ACKs; a wake-up of the service thread costs as much */
-#define RESOLVE_MS 2000		 /* ms for an address, and for a route: rdma-core's */
 #define TRY_TIME   SEC		 /* ns for a host to answer before TCP is used instead; an Internet round trip fits */
 #define SILENCE	   (30 * SEC)	 /* ns until a silent host is tried again: 20 requests of ab, 11.1 to 1.1 s */
 #define PART_TIME  (2500 * MSEC) /* ns without an ACK at exit; four times the time-out 17 of rdma_cm, 537 ms */

@@ -9,6 +9,7 @@
 
 #include "base/fork.h"
 #include "memory/gpu_lane.h"
+#include "memory/tuned.h"
 
 struct lock gpu_lock = LOCK_RANKED(GPU);
 struct gpu_lane *gpu_lanes;

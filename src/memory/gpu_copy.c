@@ -10,9 +10,9 @@
 #include "memory/gpu.h"
 #include "memory/gpu_lane.h"
 #include "memory/kind.h"
+#include "memory/tuned.h"
 
-#define PAGE  4096u	    /* at least every page is touched */
-#define PIECE (512ul << 10) /* bytes of a copy, at most: the GPU copies one while the processor copies another */
+#define PAGE 4096u /* at least every page is touched */
 
 static bool copy_in(void *arg, size_t offset, void *bytes, size_t length)
 {
@@ -57,7 +57,7 @@ static char *stage(struct gpu_lane *l, size_t *length) REQUIRES(gpu_lock)
 {
 	char *at;
 
-	*length = min_of(*length, PIECE);
+	*length = min_of(*length, GPU_PIECE);
 	if (GPU_STAGING - l->used < *length && !settle_lane(l))
 		return NULL;
 	at = l->staging + l->used;
@@ -79,7 +79,7 @@ static bool gather(struct gpu_lane *l, uint64_t at, char *staged, size_t length)
 		l->gathered.staged = staged;
 	}
 	l->gathered.length += length;
-	return (l->gathered.length < PIECE || begin_gathered(l)) && ok;
+	return (l->gathered.length < GPU_PIECE || begin_gathered(l)) && ok;
 }
 
 static bool write_pieces(struct gpu_lane *l, uint64_t at, size_t length, gpu_mover *source, void *arg)
@@ -126,17 +126,17 @@ static bool read_pieces(struct gpu_lane *l, uint64_t at, size_t length, gpu_move
 	bool ok = true;
 
 	for (unsigned turn = 0; done < length && ok; turn ^= 1) {
-		size_t piece = min_of(length - done, PIECE);
+		size_t piece = min_of(length - done, GPU_PIECE);
 
 		/* two are under way */
-		while (begun < length && begun < done + 2 * PIECE && ok) {
-			size_t more = min_of(length - begun, PIECE);
-			unsigned slot = begun / PIECE & 1;
+		while (begun < length && begun < done + 2 * GPU_PIECE && ok) {
+			size_t more = min_of(length - begun, GPU_PIECE);
+			unsigned slot = begun / GPU_PIECE & 1;
 
-			ok = l->driver->to_host(l->staging + slot * PIECE, at + begun, more, l->stream[slot]);
+			ok = l->driver->to_host(l->staging + slot * GPU_PIECE, at + begun, more, l->stream[slot]);
 			begun += more;
 		}
-		ok = l->driver->wait(l->stream[turn]) && ok && sink(arg, done, l->staging + turn * PIECE, piece);
+		ok = l->driver->wait(l->stream[turn]) && ok && sink(arg, done, l->staging + turn * GPU_PIECE, piece);
 		done += piece;
 	}
 	/* after a failure, one may still come */
@@ -186,11 +186,6 @@ bool gpu_read_any(void *to, const void *from, size_t length)
 
 /* ---- copies that are waited for ---- */
 
-/* Bytes from which on the driver is faster with the program's memory than with staged bytes. It needs memory that is
- * there: who unmaps memory during a request gets the signal from within the driver. */
-#define DIRECT_PUT (16ul << 10)
-#define DIRECT_GET (2ul << 20)
-
 static bool settle_other(struct gpu_lane *l) REQUIRES(gpu_lock)
 {
 	void *before;
@@ -237,6 +232,7 @@ static bool put_direct(struct gpu_lane *l, uint64_t at, const char *from, size_t
 bool gpu_put(struct gpu_memory *m, uint64_t at, const void *from, size_t length)
 {
 	struct iovec bytes = {(void *)from, length};
+	/* the driver needs memory that is there: unmapping it meanwhile raises the signal within the driver */
 	bool direct = length >= DIRECT_PUT && fault_try(load_pages, &bytes), ok = false;
 	void *before;
 

@@ -8,8 +8,6 @@
 #include "base/lock.h"
 #include "memory/gpu_driver.h"
 
-#define GPU_STAGING (4ul << 20) /* bytes of pinned memory for each context */
-
 /* A context of a driver, as uroce uses it. It stays, as contexts do. */
 struct gpu_lane {
 	const struct gpu_driver *driver;

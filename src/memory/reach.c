@@ -15,8 +15,7 @@
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/guarded.h"
-
-#define VIEW_LEAST (2ull << 20)
+#include "memory/tuned.h"
 
 /* One extent of the local peer's arena, mapped here from its beginning. A view only grows: `length` is stored after
  * `at`. */

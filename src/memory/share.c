@@ -17,8 +17,7 @@
 #include "base/memfd.h"
 #include "base/ptracer.h"
 #include "memory/shareable.h"
-
-#define PATIENCE 256 /* number of yields before the waiter checks whether the visitor is alive */
+#include "memory/tuned.h"
 
 static int map_own_table(struct share *s)
 {
@@ -221,7 +220,7 @@ static void await(struct share *s, uint16_t slot, _Atomic uint32_t *hazard)
 
 	/* acquire pairs with reach_leave(): the access is complete */
 	for (unsigned n = 1; inside & 1 && atomic_load_explicit(hazard, memory_order_acquire) == inside; n++) {
-		if (n % PATIENCE == 0 && (!is_visitor(s, slot) || is_dead(s, slot)))
+		if (n % SHARE_YIELDS == 0 && (!is_visitor(s, slot) || is_dead(s, slot)))
 			return;
 		sched_yield();
 	}

@@ -23,12 +23,7 @@
 #include "base/msan.h"
 #include "base/tsan.h"
 #include "memory/maps.h"
-
-#define EXTENT_MOST (1ull << 34) /* bytes: to query the pages of more takes too long */
-#define CHUNK	    (16u << 20)	 /* bytes moved at a time: so much memory is used twice for a moment */
-#define PRIVATES    1024	 /* pieces of open regions that must not move, at most */
-#define IDLE_MANY   8		 /* number of extents without a region that starts a collection */
-#define IDLE_BYTES  (64ull << 20)
+#include "memory/tuned.h"
 
 struct piece {
 	uint64_t start, end;
@@ -323,7 +318,7 @@ static bool shareable_move(struct arena *a, uint64_t start, uint64_t end, uint64
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (; ok && at < end; at = next) {
-		next = min_of(end, at + CHUNK);
+		next = min_of(end, at + MOVE_BYTES);
 		ok = move_chunk(a, pagemap, at, &next, offset + (at - start));
 	}
 	if (!ok && at > start && !make_private(a->fd, start, at, offset, PROT_READ | PROT_WRITE))
@@ -377,7 +372,7 @@ static void shareable_collect(struct arena *a) REQUIRES(a->lock)
 		*e = (struct extent){0};
 	}
 	free(mapped);
-	a->idle_limit = max_of(2 * idle, (uint32_t)IDLE_MANY);
+	a->idle_limit = max_of(2 * idle, (uint32_t)IDLE_EXTENTS);
 }
 
 static void collect_if_due(struct arena *a) REQUIRES(a->lock)
@@ -405,7 +400,7 @@ static bool shareable_private(struct arena *a, uint64_t start, uint64_t end, uin
 {
 	uint32_t i;
 
-	if (end - start > EXTENT_MOST || shareable_is_open(a, start, end) || !may_grow() || !is_alone())
+	if (end - start > EXTENT_MAX || shareable_is_open(a, start, end) || !may_grow() || !is_alone())
 		return false;
 	collect_if_due(a);
 	i = take_extent(a);
@@ -424,7 +419,7 @@ void *shareable_new(struct arena *a, uint64_t length)
 	void *at = MAP_FAILED;
 	uint32_t i;
 
-	if (!a || length > EXTENT_MOST || !may_grow())
+	if (!a || length > EXTENT_MAX || !may_grow())
 		return NULL;
 	length = up(a, length);
 	lock_take(&a->lock);
@@ -645,7 +640,7 @@ static struct arena *make_arena(void)
 	lock_assert_unshared(&a->lock);
 	lock_set_rank(&a->lock, RANK_ARENA);
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
-	a->idle_limit = IDLE_MANY;
+	a->idle_limit = IDLE_EXTENTS;
 	a->extent = mmap(NULL, extents, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	a->fd = memfd_of_size("uroce-memory", 0, (uint64_t)EXTENTS << EXTENT_SHIFT);
 	if (a->extent == MAP_FAILED || a->fd < 0 || !identify(a)) {

@@ -10,6 +10,8 @@ FUZZ = os.path.dirname(os.path.abspath(__file__))
 HERE = os.path.join(FUZZ, "corpus", "trace")
 with open(os.path.join(FUZZ, "..", "src", "base", "trace.def")) as f:
     POINTS = [[w.strip() for w in row.split(",")] for row in re.findall(r"^POINT\((.*?)\)", f.read(), re.M)]
+with open(os.path.join(FUZZ, "..", "src", "base", "trace_file.h")) as f:
+    MAGIC = {word: int(number, 16) for word, number in re.findall(r"#define (\w+)_MAGIC\s+0x(\w+)ull", f.read())}
 NUMBER = {row[0]: n for n, row in enumerate(POINTS)}
 QP, REQUEST = 120, 128  # bytes of a slot
 
@@ -22,13 +24,13 @@ def record(point, *arguments, time=100):
     return struct.pack("=QII6Q", time, NUMBER.get(point, point), 7, *(arguments + 6 * (0,))[:6])
 
 
-def trace(*records, boot=b"boot", ring=8, points=POINTS, written=None, rings=1, pending=True, shift=0, magic=0x3130454341525455):
+def trace(*records, boot=b"boot", ring=8, points=POINTS, written=None, rings=1, pending=True, shift=0, magic=MAGIC["TRACE"]):
     names = b"".join(name(word) for row in points for word in row)
     tables = b""
     at = 232 + len(names) + 63 & ~63
     if pending:
         qps, requests = at + 64, at + 64 + 8 * (8 + QP)
-        tables = struct.pack("=QIIIIIIII", 0x3130444e45504355, 8, 8, qps, requests, QP, REQUEST, 0, 1).ljust(64, b"\0")
+        tables = struct.pack("=QIIIIIIII", MAGIC["PENDING"], 8, 8, qps, requests, QP, REQUEST, 0, 1).ljust(64, b"\0")
         tables += struct.pack("=8Q", 1 << 32 | 5, *7 * (0,)) + b"\x05" * QP * 8
         tables += struct.pack("=8Q", 5 << 32 | 1, *7 * (0,)) + b"\x06" * REQUEST * 8
     header = ((at + len(tables) + 4095) & ~4095) + shift

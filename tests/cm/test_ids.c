@@ -131,6 +131,27 @@ static void each_end_says_with_which_psn_the_other_begins(void **state)
 	ends_close(&e);
 }
 
+/* A stranger has to guess them. */
+static void first_psns_are_random(void **state)
+{
+	enum { CONNECTIONS = 9 };
+	uint32_t last = 0, differ = 0;
+
+	for (int i = 0; i < CONNECTIONS; i++) {
+		struct ibv_qp_attr client;
+		struct ends e;
+
+		ends_open(&e, RDMA_PS_TCP);
+		ask(&e, 1);
+		accept_it(&e);
+		query(e.client, &client);
+		differ += i ? (uint32_t)__builtin_popcount(client.sq_psn ^ last) : 0;
+		last = client.sq_psn;
+		ends_close(&e);
+	}
+	assert_in_range(differ, 50, 142); /* 96 of 192 bits; outside once in 10^10 runs */
+}
+
 /* librdmacm does not compare them: libfabric connects XRC's queue pairs by ids of RDMA_PS_TCP. */
 static void queue_pairs_may_be_of_another_type_than_their_id(void **state)
 {
@@ -678,6 +699,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_comes_and_goes),
 		cmocka_unit_test(each_end_says_with_which_psn_the_other_begins),
+		cmocka_unit_test(first_psns_are_random),
 		cmocka_unit_test(queue_pairs_may_be_of_another_type_than_their_id),
 		cmocka_unit_test(a_refusal_says_why),
 		cmocka_unit_test(nobody_listens),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests to a process that runs. */
+#include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/control_call.h"
+#include "base/trace.h"
 #include "host/slot.h"
 #include "loop/control.h"
 #include "loop/squatter.h"
@@ -148,12 +151,89 @@ static void names_of_others_do_not_hide_it(void **state)
 	squatter_end(squatter);
 }
 
+/* It is hung up on, whatever it asks for. */
+static void another_user_is_not_answered(void **state)
+{
+	int ready[2], status;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (!squatter_is_possible())
+		return;
+	assert_return_code(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd;
+
+		if (setuid(12345))
+			_exit(1);
+		fd = caller();
+		if (send(fd, "version", 7, MSG_NOSIGNAL) != 7 || write(ready[1], "", 1) != 1)
+			_exit(2);
+		_exit(recv(fd, &byte, 1, 0) > 0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(control_accept(&control), -EAGAIN);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(ready[0]);
+	close(ready[1]);
+	request_is_answered("version", "ok 1");
+}
+
+/* What it listens at gets no packets, though the process is asked to send them there. */
+static void another_user_is_no_collector(void **state)
+{
+	static const struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0uroce-test-collector"};
+	const socklen_t size = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name.sun_path + 1);
+	int ready[2], fd;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (!squatter_is_possible())
+		return;
+	assert_return_code(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (setuid(12345) || prctl(PR_SET_PDEATHSIG, SIGKILL))
+			_exit(1);
+		fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		if (bind(fd, (const struct sockaddr *)&name, size) || listen(fd, 4) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	request_is_answered("pcap uroce-test-collector", "error Permission denied");
+	squatter_end(pid);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* Who asks for it could be broken, and must not change what the process writes by. */
+static void a_live_trace_is_for_reading(void **state)
+{
+	int fd = trace_live();
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, "", 1, 0), -1);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	close(fd);
+	trace_live_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(requests_are_answered, opens, closes),
 		cmocka_unit_test_setup_teardown(caller_of_too_many_is_refused, opens, closes),
 		cmocka_unit_test_setup_teardown(names_of_others_do_not_hide_it, opens, closes),
+		cmocka_unit_test_setup_teardown(another_user_is_not_answered, opens, closes),
+		cmocka_unit_test_setup_teardown(another_user_is_no_collector, opens, closes),
+		cmocka_unit_test(a_live_trace_is_for_reading),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,14 +12,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "host/callers.h"
 #include "host/introduction.h"
+#include "host/name.h"
 #include "host/slot.h"
 #include "loop/netns.h"
+#include "loop/squatter.h"
 
 enum { SLOT = 7, OTHER = 9 };
 
@@ -87,6 +90,31 @@ static void who_is_not_there_is_not_met(void **state)
 	int fd[GREETING_FDS] = {STDIN_FILENO, -1};
 
 	assert_int_equal(introduction_call(SLOT, &good, fd, NULL), -ECONNREFUSED);
+}
+
+/* Neither by an abstract name nor by one in the folder of names, which both see. */
+static void another_network_namespace_is_another_host(void **state)
+{
+	int fd[GREETING_FDS] = {STDIN_FILENO, -1}, listener = introduction_listen(SLOT), status;
+	int named = socket(AF_UNIX, SOCK_DGRAM, 0);
+	struct sockaddr_un address;
+	socklen_t size = slot_address(&address, OTHER);
+	pid_t pid;
+
+	names_folder_make();
+	assert_true(listener >= 0);
+	assert_int_equal(name_bind_in_folder(named, &address, size), 0);
+	assert_true(slot_is_alive(OTHER));
+	pid = fork();
+	if (pid == 0) {
+		netns_enter();
+		_exit(introduction_call(SLOT, &good, fd, NULL) != -ECONNREFUSED || slot_is_alive(OTHER));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(named);
+	close(listener);
+	names_folder_remove();
 }
 
 /* What a caller of our user may send instead: bytes with so many descriptors. */
@@ -167,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_greeting_brings_descriptors),
 		cmocka_unit_test(who_is_not_there_is_not_met),
+		cmocka_unit_test(another_network_namespace_is_another_host),
 		cmocka_unit_test(whatever_else_is_said_is_refused_and_leaves_nothing),
 	};
 

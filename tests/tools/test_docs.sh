@@ -73,6 +73,28 @@ sources() {
 	done
 }
 
+# promises FILE: prints each entry of a list below "Promised:" that names no test, and each test named there that is none:
+# `engine/test_flow.c`, `a_function_of_three_words`, `a case of tests/programs`.
+promises() {
+	awk '/^Promised:/ { on = 1 }
+		/^(Not promised|#)/ { on = 0 }
+		/^- / || !on { if (entry) print entry; entry = "" }
+		on { entry = entry " " $0 }
+		END { if (entry) print entry }' "$1" | grep '^ - ' | while read -r entry; do
+		# shellcheck disable=SC2016 # backticks of the document
+		tests=$(echo "$entry" |
+			grep -oE '\b(fuzz/|[a-z]+/[a-z_0-9]+\.(c|py|sh))|`[a-z]+(_[a-z0-9]+){2,}`|`[a-z]+( [a-z0-9,]+){3,}`' |
+			tr -d '`')
+		[ "$tests" ] || echo "$1: no test of: $entry"
+		echo "$tests" | while read -r name; do
+			case $name in
+			*/*) [ -e "tests/$name" ] || [ -e "$name" ] ;;
+			*) grep -rqF -e "$name" tests ;;
+			esac || echo "$1: there is no test $name"
+		done
+	done
+}
+
 # longest FILE LINES: complains of a file that has more lines, and of lines of more than 120 columns.
 longest() {
 	[ "$(wc -l <"$1")" -le "$2" ] || echo "$1: more than $2 lines"
@@ -94,6 +116,15 @@ cat >"$work/wrong.md" <<END
 \`loop/nothing.c\` \`port/run.c\` \`no_such_function()\` \`post_send()\`
 \`no_such_file.c\` \`run.c\` \`qp->no_such_member\` \`qp->lock\`
 $(printf '%0121d' 0)
+
+Promised:
+
+- No test.
+- No such test (fuzz/test_nothing.c:
+  \`no_test_$$\`).
+- A test (fuzz/test_work.c).
+
+Not promised: a test.
 END
 sound() {
 	# shellcheck disable=SC2086 # one word, or none
@@ -104,8 +135,9 @@ sound links 2
 sound targets 1
 sound subcommands 1
 sound cases 1
-sound sources 4
+sound sources 5
 sound longest 2 1
+sound promises 3
 echo 'LOCK_RANK(RAW, "port/raw.c: no_lock", "nothing")' >"$work/wrong.md"
 sound ranks 1
 
@@ -115,6 +147,7 @@ for file in *.md docs/*.md examples/*.md; do
 	subcommands "$file"
 	cases "$file"
 	sources "$file"
+	promises "$file"
 	case $file in
 	README.md) longest "$file" 150 ;;
 	ARCHITECTURE.md) longest "$file" 120 ;;

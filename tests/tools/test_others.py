@@ -122,7 +122,9 @@ REPORTS = (
 
 
 def test_reports():
+    os.umask(0)
     run("uroce", "run", "-t", "own.trace", "ibv_devinfo")
+    check("a trace is its owner's", os.stat("own.trace").st_mode & 0o777 == 0o600)
     with open("precious", "w") as f:
         f.write("precious")
     os.chmod("precious", 0o600)

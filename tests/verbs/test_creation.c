@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What may be created: the limits that the device tells, and one more than that; what cannot be destroyed
  * yet. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "verbs/fixture.h"
 
 static struct ibv_pd *pd;
@@ -71,6 +74,35 @@ static void numbers_of_queue_pairs_are_random(void **state)
 	assert_true(apart > (uint64_t)COUNT * 1000);
 	for (int i = 0; i < COUNT; i++)
 		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
+}
+
+/* Of processes that do the same: their first keys, which nobody can know beforehand. */
+static void keys_of_processes_are_random(void **state)
+{
+	enum { PROCESSES = 8 };
+	static char memory[64];
+	uint32_t key[PROCESSES], differ = 0;
+	int tell[2], status;
+
+	assert_int_equal(pipe(tell), 0);
+	for (int i = 0; i < PROCESSES; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct ibv_context *own = ibv_open_device(context->device);
+			struct ibv_pd *its = own ? ibv_alloc_pd(own) : NULL;
+			struct ibv_mr *mr = its ? ibv_reg_mr(its, memory, sizeof(memory), 0) : NULL;
+
+			_exit(!mr || write(tell[1], &mr->rkey, sizeof(mr->rkey)) != sizeof(mr->rkey));
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		assert_int_equal(read(tell[0], &key[i], sizeof(key[i])), sizeof(key[i]));
+		differ += i ? (uint32_t)__builtin_popcount(key[i] ^ key[i - 1]) : 0;
+	}
+	close(tell[0]);
+	close(tell[1]);
+	assert_in_range(differ, 60, 164); /* 112 of 224 bits; outside once in 10^11 runs */
 }
 
 static void a_queue_pair_says_what_it_got(void **state)
@@ -344,6 +376,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_queue_pair_fits_the_limits),
 		cmocka_unit_test(numbers_of_queue_pairs_are_random),
+		cmocka_unit_test(keys_of_processes_are_random),
 		cmocka_unit_test(a_queue_pair_says_what_it_got),
 		cmocka_unit_test(queue_pairs_of_other_kinds),
 		cmocka_unit_test(a_queue_pair_needs_its_parts),

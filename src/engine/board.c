@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/board.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* By the number of packets, as most are of one size. READs that have arrived are on their way back, unless they wait
@@ -24,6 +25,7 @@ void set_absent(struct requester *r)
 
 bool make_board(struct requester *r)
 {
+	assert(!r->lossless); /* there, an ACK tells all: engine_change_link() */
 	if (!r->board)
 		r->board = calloc(1, sizeof(*r->board));
 	if (!r->board)

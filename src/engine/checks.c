@@ -33,7 +33,7 @@ enum verdict check_psn(const struct qp *qp, const struct packet *p)
 		return ACCEPT;
 	if (!psn_is_near(ahead) && qp->resp.expected.v != qp->attr.rq_psn && !(ahead < 0 && is_recorded(p)))
 		return SILENT;
-	return ahead < 0 ? DUPLICATE : qp->resp.nak_sent ? SILENT : GAP;
+	return ahead < 0 ? DUPLICATE : qp->resp.refused ? SILENT : GAP;
 }
 
 /* 9.7.4.1.2: first, middle and last come in that order, and are of one kind */

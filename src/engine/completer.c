@@ -106,7 +106,7 @@ static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 		qp->req.plain = true;
 	else if (!progress && (qp->req.gap_seen || (!qp->req.board && !spend_retry(qp))))
 		return;
-	if (qp->req.board && !qp->req.lossless && board_follow(qp->req.board, &qp->req)) {
+	if (qp->req.board && board_follow(qp->req.board, &qp->req)) {
 		missing_one(qp, psn);
 		return;
 	}

@@ -211,7 +211,7 @@ bool flow_loses(struct qp *qp, struct tx_batch *batch, struct flow *f)
 {
 	if (is_waited_for(batch, f)) {
 		qp->req.held = f;
-		qp->req.full = true;
+		f->for_room = true;
 		return false;
 	}
 	f->held_at = 0;
@@ -232,6 +232,7 @@ bool flow_holds(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wq
 	if (batch->now >= f->again_at)
 		flow_ask(qp, batch, f, w);
 	qp->req.held = f;
+	f->for_room = false;
 	return true;
 }
 
@@ -297,7 +298,7 @@ uint64_t flow_deadline(const struct qp *qp)
 
 	if (!f)
 		return NEVER;
-	return qp->req.full ? patience_ends(f) : min_of(f->again_at, patience_ends(f));
+	return f->for_room ? patience_ends(f) : min_of(f->again_at, patience_ends(f));
 }
 
 void flow_reset(struct qp *qp)

@@ -8,7 +8,9 @@ void responder_drop_early(struct qp *qp)
 	struct responder *r = &qp->resp;
 
 	early_drop(&r->early);
-	r->sack_owed = r->gap_open = false;
+	r->sack_owed = false;
+	if (r->refused == REFUSED_GAP)
+		r->refused = REFUSED_OTHER;
 }
 
 void engine_ask_from(struct qp *qp, psn_t psn)

@@ -4,6 +4,8 @@
 #ifndef UROCE_ENGINE_OWED_H
 #define UROCE_ENGINE_OWED_H
 
+#include <assert.h>
+
 #include "base/trace.h"
 #include "object/early.h"
 #include "object/qp.h"
@@ -54,6 +56,14 @@ static inline void responder_give_ack(struct qp *qp, struct packet *request)
 	responder_owes_nothing(r);
 }
 
+/* A packet is refused. Another refusal of what is missing leaves a gap as it is, until responder_drop_early(). */
+static inline void responder_refused(struct responder *r, enum refused what)
+{
+	assert(what != REFUSED_NONE); /* that is responder_took()'s to say */
+	if (what == REFUSED_GAP || r->refused == REFUSED_NONE)
+		r->refused = (uint8_t)what;
+}
+
 /* A request has been taken, which uses up so many PSNs; `flags`: of its opcode. */
 static inline __attribute__((always_inline)) void responder_took(struct responder *r, const struct packet *p,
 								 uint32_t packets, uint32_t flags)
@@ -65,7 +75,7 @@ static inline __attribute__((always_inline)) void responder_took(struct responde
 		r->ack_psn = psn_add(r->expected, -1u);
 	if (flags & IS_LAST)
 		r->msn = (r->msn + 1) & PSN_MASK;
-	r->nak_sent = false;
+	r->refused = REFUSED_NONE;
 	r->nak = 0;
 	r->starves = false;
 	r->look_at = 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/requester.h"
 
+#include <assert.h>
+
 #include "base/trace.h"
 #include "engine/complete.h"
 #include "engine/engine.h"
@@ -348,11 +350,15 @@ bool engine_change_link(struct qp *qp, uint32_t mtu)
 		return false;
 	r->mtu = mtu ?: qp->mtu;
 	r->train = train_of(r->mtu);
+	assert(psn_equal(r->una, r->next));
 	r->lossless = mtu;
 	retry_set_intervals(qp);
 	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
-	scoreboard_clear(qp);
+	if (mtu)
+		scoreboard_stop(qp); /* nothing is lost there, and nobody tells of it */
+	else
+		scoreboard_clear(qp);
 	engine_set_lane(qp);
 	for (uint32_t i = r->wqe; i != qp->sq.tail; i++)
 		sq_at(&qp->sq, i)->packets = wqe_packets(qp, sq_at(&qp->sq, i));

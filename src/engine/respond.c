@@ -31,7 +31,7 @@ void responder_unreadable(struct qp *qp, psn_t psn)
 	}
 	qp->resp.nak = NAK_REMOTE_ACCESS;
 	qp->resp.nak_psn = psn;
-	qp->resp.nak_sent = true;
+	responder_refused(&qp->resp, REFUSED_OTHER);
 	fail_with_event(qp, IBV_EVENT_QP_ACCESS_ERR);
 }
 

@@ -122,15 +122,12 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
 	if (outcome[verdict].nak) {
 		r->nak_psn = r->expected;
-		r->nak_sent = true;
+		responder_refused(r, verdict == GAP ? REFUSED_GAP : REFUSED_OTHER);
 	}
-	if (verdict == GAP) {
+	if (verdict == GAP)
 		qp_count(qp, HCA_GAPS);
-		r->gap = r->expected;
-		r->gap_open = true;
-	} else {
+	else
 		responder_drop_early(qp);
-	}
 	if (verdict == NOT_READY)
 		qp_count(qp, HCA_NO_RECEIVE);
 	if (verdict != NOT_READY)
@@ -171,7 +168,7 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 	if ((syndrome & SYNDROME_KIND) == SYNDROME_RNR) {
 		qp->resp.nak_psn = qp->resp.expected;
 		qp->resp.nak = syndrome;
-		qp->resp.nak_sent = true;
+		responder_refused(&qp->resp, REFUSED_OTHER);
 		return;
 	}
 	qp->inject->refuses = true;
@@ -189,7 +186,7 @@ static void keep_early(struct qp *qp, const struct packet *p, enum verdict verdi
 
 	if (!r->peer_is_uroce || qp->transport != TRANSPORT_RC || qp->req.lossless)
 		return;
-	if (verdict != GAP && !(r->gap_open && psn_equal(r->gap, r->expected)))
+	if (verdict != GAP && r->refused != REFUSED_GAP)
 		return;
 	if (early_keep(&r->early, r->expected, p, request_span(qp, p)))
 		r->sack_owed = true;

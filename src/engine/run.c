@@ -25,7 +25,7 @@ void engine_resume(struct qp *qp, psn_t psn, uint32_t msn)
 	r->ack_psn = psn_add(psn, -1u);
 	r->msn = msn;
 	r->inbound = INBOUND_NONE;
-	r->nak_sent = false;
+	r->refused = REFUSED_NONE;
 	r->nak = 0;
 }
 

@@ -82,7 +82,6 @@ bool unreliable_run(struct qp *qp, struct tx_batch *batch)
 	unreliable_sent(qp);
 	settle_head(qp);
 	qp->req.held = NULL;
-	qp->req.full = false;
 	qp->req.window = batch->budget;
 	while (qp->req.wqe != qp->sq.tail && unreliable_may_send(qp) && unreliable_send_next(qp, batch))
 		;
@@ -96,6 +95,6 @@ bool unreliable_can_run(const struct qp *qp)
 
 	if (qp->sq.head != r->wqe)
 		return true;
-	return r->wqe != qp->sq.tail && (!r->held || r->full) && unreliable_may_send(qp) &&
+	return r->wqe != qp->sq.tail && (!r->held || r->held->for_room) && unreliable_may_send(qp) &&
 	       (w->state != WQE_POSTED || qp->state != IBV_QPS_SQD);
 }

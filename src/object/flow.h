@@ -36,6 +36,7 @@ struct flow {
 	uint64_t asked_at;
 	uint64_t again_at;	 /* no other credit request before that */
 	uint64_t interval;	 /* to the next credit request, if there is no answer */
+	bool for_room;		 /* of requester.held: it waits for room in the ring or the socket, not for credits */
 	uint64_t held_at;	 /* since when a packet waits; 0: none waits */
 	uint64_t patient_at;	 /* since when the receiver could have answered */
 	uint64_t used;		 /* time of the last packet to it */

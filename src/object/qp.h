@@ -87,8 +87,7 @@ struct requester {
 	uint32_t hasty;	    /* requests before this position do not wait to be one-sided */
 	uint32_t threshold; /* slow start below this window */
 	psn_t recovery;	    /* `high` at the last loss: at most one reduction per window ... */
-	bool recovering;    /* ... until una reaches it */
-	bool full;	    /* `held` waits for room in the ring or the socket */
+	bool recovering;    /* ... until una reaches it. Apart from gap_seen: progress ends that before */
 	bool uncredited;    /* UC, UD: the receiver's credits do not count: UROCE_PATIENCE=off */
 	uint64_t asked_at;  /* when the last packet with AckReq was sent */
 	struct flow *held;  /* UC, UD: the receiver that the packet at the cursor waits for; NULL: none */
@@ -117,7 +116,8 @@ struct requester {
 
 	bool queued; /* packets wait on the way, by the last round trip */
 
-	struct scoreboard *board; /* what the peer has received out of order: object/board.h; NULL: it has never told */
+	struct scoreboard *board; /* what the peer has received out of order: object/board.h; NULL: it has never told,
+				     as if lossless */
 	struct reassembly *reads; /* the same of responses: engine/reassembly.h; NULL: they are not kept */
 	struct early *answers;	  /* responses that came before their turn; NULL: none waits */
 	uint32_t absent; /* charge of what is neither acknowledged nor in the network: received out of order, or lost */
@@ -176,6 +176,13 @@ enum inbound {
 	INBOUND_WRITE,
 };
 
+/* What the responder has refused since the last packet that it took: only the first of several is told. */
+enum refused {
+	REFUSED_NONE,
+	REFUSED_GAP,   /* a packet before its turn, and nothing else since: what comes early may be kept */
+	REFUSED_OTHER, /* the peer sends everything again */
+};
+
 struct responder {
 	/* used for each message: one cache line */
 	psn_t expected;
@@ -195,7 +202,7 @@ struct responder {
 		uint32_t owes; /* any of these */
 	};
 	bool has_recv;
-	bool nak_sent;	     /* a NAK is sent or queued: no other until the expected packet comes */
+	uint8_t refused;     /* enum refused: not NONE, a NAK is sent or queued, and no other follows */
 	uint8_t ack;	     /* enum ack_state: of the next acknowledgement */
 	bool peer_is_uroce;  /* a packet with a source port of uroce's has come */
 	bool starves;	     /* a message of a local peer found no receive, and none has been taken since */
@@ -219,9 +226,6 @@ struct responder {
 
 	struct repairs *repairs; /* engine/kept.c; NULL: what READs are answered is not kept */
 	struct kept_read *spent; /* no longer of use; the tx batch may refer to them */
-
-	psn_t gap;     /* the packet that was missing when a gap was reported last ... */
-	bool gap_open; /* ... and nothing else has been refused since */
 };
 
 struct rss;

@@ -5,7 +5,9 @@
 
 #include "base/clock.h"
 
-#define LOCAL_MTU   16384u	 /* bytes of a packet by shared memory; both ends overlap. docs/speed.md, one host */
+#define LOCAL_MTU                                                                                          \
+	16384u /* bytes of a packet by shared memory: sender and receiver overlap. docs/speed.md, one host \
+		*/
 #define LOCAL_RING  (512u << 10) /* bytes of each rx ring. docs/shared-memory.md */
 #define YIELD_LONG  (500 * USEC) /* ns of a sched_yield() in which a thread ran that does not yield soon */
 #define READY_DELAY (50 * USEC)	 /* ns that a ready QP waits for a thread of the program to run it */

@@ -7,7 +7,7 @@
 #include "link/udp.h"
 #include "loop/loop.h"
 
-/* Counts of closed ports, by address, or by interface for multicast groups. */
+/* Counts of closed ports: of an address, or of an interface for multicast groups. */
 static struct past {
 	union ibv_gid gid;
 	int netif;
@@ -20,7 +20,7 @@ static uint64_t value(const _Atomic uint64_t *counter)
 	return atomic_load_explicit((_Atomic uint64_t *)counter, memory_order_relaxed);
 }
 
-static struct count loop_count_of(const struct port *port)
+static struct count counts_of(const struct port *port)
 {
 	const struct udp_counters *c = link_udp_counters(port->link);
 
@@ -72,9 +72,9 @@ static struct past *past_of(const union ibv_gid *gid, int netif)
 void count_keep(const struct port *port)
 {
 	struct past *p = past_of(&port->link->gid, port->netif);
-	const struct count c = loop_count_of(port);
+	const struct count c = counts_of(port);
 
-	if (p) /* else the counts are lost for lack of memory */
+	if (p) /* without memory the counts are lost */
 		count_add(&p->count, &c);
 }
 
@@ -92,7 +92,7 @@ struct count loop_count(int netif, const union ibv_gid *gid, uint32_t gids)
 
 		if (!(port->netif ? port->netif == netif : is_among(&port->link->gid, gid, gids)))
 			continue;
-		c = loop_count_of(port);
+		c = counts_of(port);
 		count_add(&sum, &c);
 	}
 	loop_release();

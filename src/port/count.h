@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counts of what this process has sent and received by UDP through the addresses of an interface, since it began;
- * ports that have been closed are included. Shared memory between local peers is not. Any thread may call. */
+/* Packets that this process has sent and received by UDP through the addresses of an interface since the process began.
+ * Closed ports are included, shared memory between local peers is not. Any thread may call. */
 #ifndef UROCE_PORT_COUNT_H
 #define UROCE_PORT_COUNT_H
 
@@ -13,10 +13,10 @@ struct count {
 	uint64_t rx_packets, rx_bytes, rx_icrc, rx_errors;
 };
 
-/* `gid`: the `gids` addresses of the interface. */
+/* The sum over all ports of the interface `netif` and of its addresses gid[0..gids-1]. */
 struct count loop_count(int netif, const union ibv_gid *gid, uint32_t gids);
 
-/* For loop.c, between loop_hold() and loop_release(): a port is going to be closed; adds its counts. */
+/* Adds the counts of a port that is about to be closed. Between loop_hold() and loop_release(). */
 void count_keep(const struct port *port);
 
 #endif

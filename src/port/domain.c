@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An XRC domain is a claim in the table of services (gsi.h): the same processes share that, and it drops the claims
- * of dead ones. */
+/* An XRC domain is a claim in the table of services (gsi.h): the same processes share that table, and claims of dead
+ * processes end. */
 #include "port/domain.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include "port/gsi.h"
 #include "port/tuned.h"
 
-#define CLAIM_SERVICE 0x7872632f75726f63u /* no service id of IBTA begins with that byte */
+#define CLAIM_SERVICE 0x7872632f75726f63u /* IBTA defines no service id that begins with this byte */
 
-/* A domain that this process has open. */
+/* A domain that is open in this process. */
 struct domain {
 	struct list link;
 	struct xrcd_name name;
@@ -28,7 +28,7 @@ static struct list domains GUARDED_BY(domains_lock) = {&domains, &domains};
 
 static union ibv_gid address_of(const struct xrcd_name *name)
 {
-	/* never like an IP address */
+	/* never equal to an IP address */
 	const uint64_t words[2] = {~name->device, name->inode};
 	union ibv_gid address;
 
@@ -48,7 +48,7 @@ static struct domain *domain_find(const struct xrcd_name *name) REQUIRES(domains
 	return NULL;
 }
 
-/* A process that checks whether others have the domain open excludes them for a moment. */
+/* Retries: a process that checks whether others have the domain open holds it exclusively for a moment. */
 static int claim_shared(const union ibv_gid *address)
 {
 	int err = -EADDRINUSE;
@@ -61,7 +61,7 @@ static int claim_shared(const union ibv_gid *address)
 	return err;
 }
 
-/* For the first time in this process. */
+/* Claims a domain that this process does not have open yet. 0 or -errno, as domain_open(). */
 static int domain_claim(const struct xrcd_name *name, bool create, bool exclusive)
 {
 	union ibv_gid address = address_of(name);

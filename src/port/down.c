@@ -38,7 +38,7 @@ void loop_set_down(const union ibv_gid *list, uint32_t count)
 	union ibv_gid *copy = count ? malloc(count * sizeof(*copy)) : NULL, *old;
 
 	if (count && !copy)
-		return; /* no memory: the next change tells it again */
+		return; /* no memory: the next change calls again */
 	if (count)
 		memcpy(copy, list, count * sizeof(*copy));
 	lock_take(&down_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses whose port is down: no packet leaves from them or to them, and none that arrives there is delivered; local
- * peers access no memory by them. All processes of a user know the same ones (device/link_state.h). While there is one,
- * HOOK_PORT_DOWN is on. Any thread may call. */
+/* Addresses whose port is down. Packets from them, to them or arriving there are dropped, and local peers access no
+ * memory by them. All processes of a user know the same addresses (device/link_state.h). HOOK_PORT_DOWN is on while
+ * there is one. Any thread may call. */
 #ifndef UROCE_PORT_DOWN_H
 #define UROCE_PORT_DOWN_H
 
@@ -12,14 +12,15 @@
 struct link_tx;
 struct link;
 
-/* Takes the place of the list before. */
+/* Replaces the list of addresses. Without memory the old list stays. */
 void loop_set_down(const union ibv_gid *list, uint32_t count);
 
-/* Whether either end of the path is. */
+/* True if the port at either end of the path is down. */
 bool path_is_down(const struct path *path);
+/* True if the port of the address is down. */
 bool address_is_down(const union ibv_gid *address);
 
-/* Whether a packet that goes out by this link gets nowhere. */
+/* True if the port of the packet's source or destination address is down. */
 bool down_drops(const struct link *link, const struct link_tx *tx);
 
 #endif

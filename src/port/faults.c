@@ -27,11 +27,11 @@
 /* A packet that is delayed. */
 struct held {
 	struct list link; /* in inject_qp->held */
-	uint64_t at;	  /* ns: when it goes on */
-	uint32_t passing; /* packets that go first; 0: it waits for the time alone */
+	uint64_t at;	  /* ns: when the packet goes on */
+	uint32_t passing; /* packets that go first; 0: the packet waits for the time alone */
 	bool out;
 	bool bad_icrc;	      /* out */
-	struct packet packet; /* its payload follows the struct */
+	struct packet packet; /* header; the payload follows the struct */
 	struct path path;     /* out */
 	union ibv_gid from;   /* in */
 	uint8_t to[16];
@@ -48,7 +48,7 @@ static uint32_t span_of(const struct qp *qp, const struct packet *p)
 	return (flags & IS_READ) && (flags & IS_REQUEST) ? max_of((p->dma_length + mtu - 1) / mtu, 1u) : 1;
 }
 
-/* Whether this PSN has been sent, or received, before. Only what is acknowledged is sent again. */
+/* True if this PSN has been sent, or received, before. Always false for UC and UD, which send nothing again. */
 static bool is_repeated(const struct qp *qp, struct inject_qp *q, const struct packet *p, bool out, bool is_response)
 {
 	unsigned which = out * 2 + is_response;
@@ -64,7 +64,7 @@ static bool is_repeated(const struct qp *qp, struct inject_qp *q, const struct p
 	return false;
 }
 
-/* What rules see of the packets of selective retransmission: an ACK, a READ request, a READ response. */
+/* The opcode that rules see. Packets of selective retransmission count as an ACK, a READ request, a READ response. */
 static uint8_t opcode_asked(const struct packet *p)
 {
 	switch (p->opcode) {
@@ -79,7 +79,8 @@ static uint8_t opcode_asked(const struct packet *p)
 	}
 }
 
-/* Asks about a packet. Of uroce's own, no rule hits credits of UC and UD, but they do not pass where nothing does. */
+/* Asks the rules about a packet. Rules hit no credit packets of UC and UD, which are uroce's own, but a partition drops
+ * these too. */
 static bool packet_ask(struct qp *qp, struct inject_qp *q, const struct packet *p, const union ibv_gid *peer, bool out,
 		       struct inject_verdict *v)
 {
@@ -113,14 +114,14 @@ static void flip(uint8_t *bytes, uint64_t bit)
 	bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 }
 
-/* A bit of the headers, from the BTH on. False: no receiver would take it. */
+/* Flips a bit of the headers, counted from the BTH. False: no receiver would take the packet. */
 static bool corrupt_header(struct packet *p, uint64_t bit)
 {
 	uint8_t bytes[PACKET_HEADERS + 4] = {0};
 	struct packet was = *p;
 	size_t n;
 
-	p->length = 0; /* the pad is no part of what is parsed */
+	p->length = 0; /* the pad is not parsed */
 	n = packet_encode(p, bytes);
 	flip(bytes, bit % (8 * n));
 	if (packet_parse(p, bytes, n) || opcode_info[p->opcode].header_bytes != n)
@@ -160,7 +161,7 @@ static uint64_t due(struct inject_qp *q, const struct inject_verdict *v, uint32_
 	return q->busy_until;
 }
 
-/* NULL: there is no room, so the packet is lost. The caller fills in the rest. */
+/* Adds a held packet, which the caller fills in. NULL: too many are held, so the packet is lost. */
 static struct held *hold(struct loop *l, struct qp *qp, const struct packet *p, const struct inject_verdict *v,
 			 uint64_t now) REQUIRES(qp->lock)
 {
@@ -188,7 +189,7 @@ static void held_free(struct inject_qp *q, struct held *h)
 	free(h);
 }
 
-/* A packet has passed: those that wait to be overtaken wait for one less. */
+/* Counts a packet that has passed, for held packets that wait to be overtaken. */
 static void passed(struct inject_qp *q, bool out, uint64_t now)
 {
 	list_each (l, &q->held) {
@@ -228,13 +229,13 @@ static bool gather(void *to, const struct tx_batch *batch, const struct tx *tx)
 	return true;
 }
 
-/* A changed payload. It lives until the next tx batch of its queue pair. */
+/* A changed payload, kept until the next tx batch of its queue pair. */
 struct changed {
 	struct list link; /* in inject_qp->changed */
 	uint8_t payload[];
 };
 
-/* False: no receiver would take the packet. */
+/* Corrupts a packet that leaves. False: no receiver would take the packet. */
 static bool corrupt_out(struct inject_qp *q, struct tx_batch *batch, struct tx *tx, const struct inject_verdict *v)
 {
 	struct changed *c;
@@ -283,7 +284,7 @@ static void hold_out(struct loop *l, struct qp *qp, struct tx_batch *batch, cons
 		held_free(qp->inject, h);
 }
 
-/* Once more behind itself. */
+/* Inserts a copy of packet `i` behind that packet. */
 static void send_twice(struct qp *qp, struct tx_batch *batch, uint32_t i) REQUIRES(qp->lock)
 {
 	struct tx *tx = &batch->tx[i];
@@ -295,7 +296,7 @@ static void send_twice(struct qp *qp, struct tx_batch *batch, uint32_t i) REQUIR
 	batch->packets++;
 }
 
-/* False: the packet is not sent now. */
+/* Applies a verdict to packet `i` of the tx batch. False: the packet is not sent now. */
 static bool change_out(struct loop *l, struct qp *qp, struct tx_batch *batch, uint32_t i,
 		       const struct inject_verdict *v) REQUIRES(qp->lock)
 {
@@ -314,7 +315,7 @@ static bool change_out(struct loop *l, struct qp *qp, struct tx_batch *batch, ui
 		return false;
 	case DO_CORRUPT:
 		if (v->value[0] == PART_ICRC && !tx->near && !qp->inject->ends)
-			hold_out(l, qp, batch, tx, v); /* it leaves alone, behind this batch */
+			hold_out(l, qp, batch, tx, v); /* the packet leaves alone, behind this batch */
 		return corrupt_out(qp->inject, batch, tx, v);
 	case DO_TRUNCATE:
 		truncate_out(batch, tx, (uint32_t)v->value[0]);
@@ -356,11 +357,11 @@ void faults_send(struct loop *l, struct qp *qp, struct tx_batch *batch, struct l
 			continue;
 		}
 		passed(q, true, batch->now);
-		i += 1 + batch->packets - before; /* not the repeated one */
+		i += 1 + batch->packets - before; /* skips the repeated packet */
 	}
 }
 
-/* False: there is no room now. */
+/* Sends a held packet. False: there is no room now. */
 NO_LOCK_ANALYSIS static bool send_held(struct qp *qp, struct local_peer *near, const struct held *h, uint64_t now)
 {
 	struct iovec iov = {(void *)h->payload, h->bytes};
@@ -394,7 +395,7 @@ NO_LOCK_ANALYSIS static bool send_held(struct qp *qp, struct local_peer *near, c
 	return true;
 }
 
-/* In the order of their times, and of those that are due at once in the order in which they came. */
+/* Held packets leave in the order of their times; at the same time, in the order in which they were held. */
 void faults_sent(struct loop *l, struct qp *qp, struct local_peer *near, uint64_t now)
 {
 	struct inject_qp *q = inject_of(&qp->inject, qp->serial);
@@ -443,7 +444,7 @@ void faults_release_all(struct loop *l)
 
 	for (uint32_t i = 0; (qp = pool_next(&l->hca.qps, &i)); i++) {
 		if (!lock_try(&qp->lock))
-			continue; /* by the thread itself, if exit() was called from a signal handler */
+			continue; /* held by this thread itself, if exit() was called from a signal handler */
 		if (qp->alive)
 			faults_release(qp);
 		lock_drop(&qp->lock);
@@ -460,12 +461,12 @@ static bool hold_in(struct loop *l, struct qp *qp, const struct fault_arrival *a
 	struct held *h;
 
 	if (TRANSPORT(p->opcode) == TRANSPORT_XRC)
-		return false; /* it may have to go to another process */
+		return false; /* XRC: the packet may belong to another process */
 	h = hold(l, qp, p, v, now);
 	if (!h)
 		return true;
 	h->from = *a->from;
-	if (is_datagram) /* else a ring says nothing of it */
+	if (is_datagram) /* a ring tells the addresses of datagrams only */
 		memcpy(h->to, p->to, sizeof(h->to));
 	if (h->bytes)
 		memcpy(h->payload, p->payload, h->bytes);
@@ -474,7 +475,7 @@ static bool hold_in(struct loop *l, struct qp *qp, const struct fault_arrival *a
 	return true;
 }
 
-/* A copy that may be changed. NULL: no memory. */
+/* A copy of the packet that may be changed. NULL: no memory. */
 static struct packet *copy_in(struct fault_arrival *a)
 {
 	uint32_t bytes = packet_carries(a->packet);
@@ -489,7 +490,7 @@ static struct packet *copy_in(struct fault_arrival *a)
 	return copy;
 }
 
-/* A ring has no ICRC: such a packet is just lost. */
+/* Counts a packet with a bad ICRC. A ring has no ICRC, so there the packet is just lost. */
 static void count_icrc(const struct qp *qp, const struct fault_arrival *a)
 {
 	if (a->by_port && qp->path.port)
@@ -511,7 +512,7 @@ static bool corrupt_in(const struct qp *qp, struct fault_arrival *a, const struc
 	return true;
 }
 
-/* False: it does not arrive now. */
+/* Applies a verdict to a packet that arrives. False: the packet does not arrive now. */
 static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, const struct inject_verdict *v,
 		      uint64_t now) REQUIRES(qp->lock)
 {
@@ -546,14 +547,14 @@ static bool change_in(struct loop *l, struct qp *qp, struct fault_arrival *a, co
 		return false;
 	case DO_REVOKE:
 		faults_revoke(qp, a->packet->rkey);
-		return true; /* it finds the region revoked: faults_arrive() */
+		return true; /* the packet then finds the region revoked: faults_arrive() */
 	default:
 		faults_act(qp, v);
 		return true;
 	}
 }
 
-/* What it uses of memory. False: it does not arrive now. */
+/* Asks the rules about the memory that the packet accesses. False: the packet does not arrive now. */
 static bool memory_arrive(struct loop *l, struct qp *qp, const struct fault_arrival *a, uint64_t now) REQUIRES(qp->lock)
 {
 	const struct packet *p = a->packet;
@@ -584,7 +585,7 @@ bool faults_arrive(struct loop *l, struct qp *qp, struct fault_arrival *a, uint6
 	a->times = 1;
 	if (!q || !qp_is_receiving(qp))
 		return true;
-	if (p->pieces && qp->needs_packets) /* its payload is asked for, and comes in packets that a rule can hit */
+	if (p->pieces && qp->needs_packets) /* the payload is requested, and comes in packets that a rule can hit */
 		return true;
 	if (packet_ask(qp, q, p, a->from, false, &v) && !change_in(l, qp, a, &v, now))
 		return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: each group that QPs of this process are attached to has a port of its own, so that the kernel
- * gives every process a copy of each packet; here each QP gets a copy. */
+/* Multicast groups. Each group that QPs of this process are attached to has a port, so that the kernel gives every
+ * process a copy of each packet; deliver_group() gives each QP a copy. */
 #include "port/group.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "loop/loop.h"
 #include "port/ports.h"
 
-static struct port *group_find_group(struct loop *l, const union ibv_gid *gid, int netif)
+static struct port *find_group(struct loop *l, const union ibv_gid *gid, int netif)
 {
 	for (uint32_t i = 0; i < l->ports; i++)
 		if (l->port[i]->netif == netif && !memcmp(&l->port[i]->link->gid, gid, sizeof(*gid)))
@@ -19,7 +19,7 @@ static struct port *group_find_group(struct loop *l, const union ibv_gid *gid, i
 	return NULL;
 }
 
-static int group_find_member(const struct port *port, uint32_t qpn)
+static int find_member(const struct port *port, uint32_t qpn)
 {
 	for (uint32_t i = 0; i < port->members; i++)
 		if (port->member[i] == qpn)
@@ -72,7 +72,7 @@ static int add_member(struct loop *l, struct port *port, uint32_t qpn)
 	return more ? 0 : -ENOMEM;
 }
 
-static void group_remove_member(struct loop *l, struct port *port, uint32_t at)
+static void remove_member(struct loop *l, struct port *port, uint32_t at)
 {
 	lock_take(&l->receive);
 	port->member[at] = port->member[--port->members];
@@ -84,10 +84,10 @@ static void group_remove_member(struct loop *l, struct port *port, uint32_t at)
 int loop_join(uint32_t qpn, const union ibv_gid *group, int netif)
 {
 	struct loop *l = loop_hold();
-	struct port *port = l ? group_find_group(l, group, netif) : NULL;
+	struct port *port = l ? find_group(l, group, netif) : NULL;
 	int err = l ? 0 : -ENODEV; /* in a child, with a context of its parent */
 
-	if (port && group_find_member(port, qpn) >= 0)
+	if (port && find_member(port, qpn) >= 0)
 		err = -EEXIST;
 	else if (l && !limits_allow(l, port))
 		err = -ENOMEM;
@@ -105,11 +105,11 @@ int loop_join(uint32_t qpn, const union ibv_gid *group, int netif)
 int loop_leave(uint32_t qpn, const union ibv_gid *group, int netif)
 {
 	struct loop *l = loop_hold();
-	struct port *port = l ? group_find_group(l, group, netif) : NULL;
-	int at = port ? group_find_member(port, qpn) : -1;
+	struct port *port = l ? find_group(l, group, netif) : NULL;
+	int at = port ? find_member(port, qpn) : -1;
 
 	if (at >= 0)
-		group_remove_member(l, port, (uint32_t)at);
+		remove_member(l, port, (uint32_t)at);
 	loop_release();
 	return at >= 0 ? 0 : -EINVAL;
 }
@@ -119,10 +119,10 @@ void loop_leave_all(uint32_t qpn)
 	struct loop *l = loop_hold();
 
 	for (uint32_t i = l ? l->ports : 0; i-- > 0;) {
-		int at = group_find_member(l->port[i], qpn);
+		int at = find_member(l->port[i], qpn);
 
 		if (at >= 0)
-			group_remove_member(l, l->port[i], (uint32_t)at);
+			remove_member(l, l->port[i], (uint32_t)at);
 	}
 	loop_release();
 }

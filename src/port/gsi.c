@@ -23,7 +23,7 @@ void gsi_serve(const struct gsi_ops *ops)
 	atomic_store_explicit(&serving, ops, memory_order_release); /* pairs with gsi_receive() */
 }
 
-static struct loop *gsi_current(void)
+static struct loop *current(void)
 {
 	/* acquire pairs with the release in loop_get() */
 	return atomic_load_explicit(&loop_current, memory_order_acquire);
@@ -31,20 +31,20 @@ static struct loop *gsi_current(void)
 
 uint16_t gsi_slot(void)
 {
-	struct loop *l = gsi_current();
+	struct loop *l = current();
 
 	return l ? l->slot.number : 0;
 }
 
 int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot)
 {
-	struct loop *l = gsi_current();
+	struct loop *l = current();
 	int fd;
 
 	if (!l || !l->local.on)
 		return -ENOTCONN;
 	fd = introduction_call(slot, NULL, NULL, NULL);
-	/* last, as it takes longest: a process in this slot of another host has no connection here */
+	/* checked last, as it takes longest: a process in this slot of another host has no connection here */
 	if (fd >= 0 && memcmp(from, to, sizeof(*to)) && !address_is_loopback(to) && !netif_of_address(to)) {
 		close(fd);
 		fd = -ENOTCONN;
@@ -54,7 +54,7 @@ int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot)
 
 static struct packet gsi_packet(uint32_t qpn)
 {
-	static _Atomic uint32_t count; /* relaxed: a datagram's PSN means nothing */
+	static _Atomic uint32_t count; /* relaxed: no receiver checks the PSN of a datagram */
 
 	return (struct packet){
 		.opcode = TRANSPORT_UD | OP_SEND_ONLY,
@@ -131,9 +131,9 @@ uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid
 
 /* ---- services ---- */
 
-/* Requests for the service are steered to this process, at each address that it has now. The programs of its other
- * addresses learn it when it joins their groups. */
-static void gsi_listen_for(struct loop *l, uint64_t service)
+/* Steers requests for the service to this process, at each address that it uses now. Programs of later addresses learn
+ * the service when their ports join. */
+static void listen_for(struct loop *l, uint64_t service)
 {
 	steering_listen(&l->steering, service, true);
 	for (uint32_t i = 0; i < l->ports; i++)
@@ -153,7 +153,7 @@ int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kin
 
 		err = lock < 0 ? lock : services_claim(services, l->slot.number, address, service, kind, slot_is_alive);
 		if (!err && kind == GSI_LISTENS)
-			gsi_listen_for(l, service);
+			listen_for(l, service);
 		steering_leave(lock);
 		if (!err && !offered)
 			err = helper_start(l) ?: helper_serve(l);
@@ -184,12 +184,12 @@ static bool is_alive(uint16_t slot)
 static bool is_near(uint16_t slot)
 {
 	/* relaxed: nearby_send_mad() checks again */
-	return atomic_load_explicit(&gsi_current()->local.near[slot], memory_order_relaxed);
+	return atomic_load_explicit(&current()->local.near[slot], memory_order_relaxed);
 }
 
 uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
 {
-	struct loop *l = gsi_current();
+	struct loop *l = current();
 	struct services *services = l && l->local.on ? steering_services(&l->steering) : NULL;
 
 	return services ? services_owner(services, to, service, is_near) : 0;
@@ -197,7 +197,7 @@ uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service)
 
 uint16_t gsi_owner(const union ibv_gid *to, uint64_t service)
 {
-	struct loop *l = gsi_current();
+	struct loop *l = current();
 	struct services *services = l ? steering_services(&l->steering) : NULL;
 
 	return services ? services_owner(services, to, service, is_alive) : 0;

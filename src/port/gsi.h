@@ -22,7 +22,7 @@ enum {
 	MAD_BYTES = 256,
 };
 
-/* A MAD that has arrived; Q_Key, length and ICRC are right. What it points to is valid until the callback returns. */
+/* A MAD that has arrived; Q_Key, length and ICRC are right. The pointers are valid until the callback returns. */
 struct gsi_mad {
 	const uint8_t *bytes;	   /* MAD_BYTES, as on the wire */
 	const union ibv_gid *from; /* the sender's address: an answer's path.dgid */
@@ -30,27 +30,28 @@ struct gsi_mad {
 	uint32_t src_qpn;	   /* the QP to answer: usually 1 */
 };
 
-/* Any thread that receives calls these, the application's own too, with rx ownership: they must not block, nor take
- * a lock under which another thread calls loop_attach(), loop_detach(), loop_get(), loop_put() or waits for a
+/* Callbacks. Any thread that receives calls them, the application's own too, with rx ownership. They must not block,
+ * nor take a lock under which another thread calls loop_attach(), loop_detach(), loop_get(), loop_put() or waits for a
  * packet. They may call gsi_send(), gsi_owner(), gsi_near_owner() and gsi_slot(), and take a qp->lock. */
 struct gsi_ops {
-	/* The slot of the process that a MAD is for; 0: none, so it is dropped. Not called for a MAD that another
-	 * process has handed over. Must work in a process that makes no connections itself. */
+	/* Returns the slot of the process that a MAD is for; 0: none, and the MAD is dropped. Not called for a MAD that
+	 * another process has handed over. Must work in a process that makes no connections itself. */
 	uint16_t (*owner)(const struct gsi_mad *mad);
-	/* A MAD for this process. One call at a time. */
+	/* Takes a MAD for this process. One call at a time. */
 	void (*receive)(const struct gsi_mad *mad);
 };
 
-/* Sets the callbacks; `ops` stays valid for ever. Costs nothing: call it from a constructor, so that a process that
- * uses only verbs hands over what is for others. Before this call, MADs are dropped. */
+/* Sets the callbacks; `ops` must stay valid for ever. Costs nothing: call it from a constructor, so that a process that
+ * uses only verbs hands over the MADs of others. Before this call, MADs are dropped. */
 void gsi_serve(const struct gsi_ops *ops);
 
 /* This process's slot, 1..2047, constant while a context is open; 0: no context is open. A communication id should
  * contain it, so that owner() finds it in the answer. */
 uint16_t gsi_slot(void);
 
-/* A connection to the process in that slot if `to` is an address of this host and its process one of this user's: it
- * ends when the process ends, or runs another program. -errno: it cannot be had (UROCE_LOCAL=off). Never waits. */
+/* Connects to the process in that slot, if `to` is an address of this host and the process is of this user. Returns a
+ * descriptor, which hangs up when the process ends or runs another program; or -errno, also with UROCE_LOCAL=off. Never
+ * waits. */
 int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot);
 
 /* The slot of the local peer (port/local.h) that listens for a service at that address of this host; 0: none. Never
@@ -63,15 +64,17 @@ uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
  * socket's buffer stays full: the MAD is lost, as any packet may be). Never blocks for longer than a few ms. */
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot);
 
-/* The UDP payload of a MAD to QP 1, with its ICRC: sent from this UDP port by a socket of link_udp_sender(). Its
- * length. */
+/* Writes the UDP payload of a MAD to QP 1, with its ICRC, to be sent from this UDP port by a socket of
+ * link_udp_sender(). Returns its length in bytes. */
 #define GSI_DATAGRAM (PACKET_HEADERS + MAD_BYTES + PACKET_TRAILER)
 uint32_t gsi_encode(const union ibv_gid *from, const union ibv_gid *to, uint16_t port, const uint8_t mad[MAD_BYTES],
 		    uint8_t out[GSI_DATAGRAM]);
 
-/* ---- Services: which process has which service id, at which address of this network namespace. The processes of
- * one user share the table. When a process dies, its claims are free again. ---- */
+/* ---- Services: which process has which service id, at which address of this network namespace. The processes of one
+ * user share the table. Claims of a process end with the process. ---- */
 
+/* Claims a service id at an address. 0 or -errno: EADDRINUSE (another process has it), ENODEV (no context is open), or
+ * why the table cannot be had. */
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
 /* Releases a claim; the arguments are those of gsi_claim(). */
 void gsi_release(const union ibv_gid *address, uint64_t service);
@@ -80,8 +83,7 @@ void gsi_release(const union ibv_gid *address, uint64_t service);
  * none. Never blocks. */
 uint16_t gsi_owner(const union ibv_gid *to, uint64_t service);
 
-/* gsi.c */
-/* A packet for QP 1. Returns the slot of the process to hand it over to, or 0. */
+/* Receives a packet for QP 1. Returns the slot of the process to which the packet must be handed over, or 0. */
 uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
 	REQUIRES(l->receive);
 

@@ -25,7 +25,7 @@
 #include "port/local_peer.h"
 #include "port/tuned.h"
 
-static void loop_nearby_forget(struct qp *qp, const struct local_peer *n) REQUIRES(qp->lock)
+static void forget_flows(struct qp *qp, const struct local_peer *n) REQUIRES(qp->lock)
 {
 	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {
 		if (qp->flow[i].near == n)
@@ -46,12 +46,12 @@ void nearby_forget(struct loop *l, const struct local_peer *n)
 			continue;
 		lock_take(&qp->lock);
 		if (qp->alive)
-			loop_nearby_forget(qp, n);
+			forget_flows(qp, n);
 		lock_drop(&qp->lock);
 	}
 }
 
-/* MemorySanitizer and ThreadSanitizer of the program would not know of bytes that a local peer stores. */
+/* Without them: MemorySanitizer and ThreadSanitizer of the program do not see bytes that a local peer stores. */
 bool local_is_wanted(void)
 {
 	return config_bool(CONFIG_LOCAL) && !msan_is_there() && !tsan_sees_peers;
@@ -92,7 +92,7 @@ void local_open(struct loop *l)
 			local->doorbell >= 0 && local->listener >= 0 && !helper_watch_local(l, local->listener, true);
 		if (!local->on) {
 			set_doorbell(l, -1);
-			fd_close(&local->listener); /* so that no caller waits there */
+			fd_close(&local->listener); /* else a caller would wait there */
 		}
 	}
 	lock_drop(&local->lock);
@@ -117,7 +117,7 @@ static void free_if_unused(struct local_peer *n)
 	local_peer_free(n);
 }
 
-/* First receives what the local peer sent before it went. */
+/* Receives what the local peer sent before it ended, then unmaps the ring. */
 static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->receive)
 {
 	struct local *local = &l->local;
@@ -132,7 +132,7 @@ static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->rece
 	lock_drop(&l->receive);
 }
 
-/* Whether the local peer has been called and has not called back yet. */
+/* True if the local peer has been called and has not called back yet. */
 static bool is_expected(const struct local_peer *n)
 {
 	return n->out >= 0 && local_peer_state(n) == LOCAL_PEER_MEETING;
@@ -146,7 +146,7 @@ static void count_expected(struct local *local, int more)
 	atomic_store_explicit(&local->expected, before + more, memory_order_relaxed);
 }
 
-static void local_lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+static void lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
@@ -156,12 +156,12 @@ static void local_lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.l
 	close_rx_ring(l, n);
 	if (atomic_load_explicit(&local->near[n->slot], memory_order_relaxed) == n) /* written under local.lock only */
 		atomic_store_explicit(&local->near[n->slot], NULL,
-				      memory_order_relaxed); /* ordered by the QPs' locks */
+				      memory_order_relaxed); /* relaxed: ordered by the QPs' locks */
 	local_peer_lose(n);
 	nearby_forget(l, n);
 	list_append(&local->gone, &n->gone);
 	free_if_unused(n);
-	helper_kick(l); /* for QPs that waited for room */
+	helper_kick(l); /* QPs that waited for room in the ring must run */
 }
 
 static void meet(struct local_peer *n)
@@ -170,12 +170,12 @@ static void meet(struct local_peer *n)
 	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
 	/* release pairs with local_peer_state() */
 	atomic_store_explicit(&n->state, LOCAL_PEER_MET, memory_order_release);
-	/* release pairs with local_find() in nearby.c */
+	/* release pairs with find() in nearby.c */
 	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
 }
 
-/* Calls the local peer, unless that has been done. */
-static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+/* Calls the local peer, if it was not called before. 0 or -errno. */
+static int call_peer(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
 	int err;
 
@@ -189,7 +189,7 @@ static int local_call(struct loop *l, struct local_peer *n) REQUIRES(l->local.lo
 	return helper_watch_local(l, n->out, false);
 }
 
-static struct local_peer *local_find(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
+static struct local_peer *find_peer(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
@@ -203,18 +203,18 @@ static bool is_refused(const struct local *local, uint16_t slot)
 	return local->refused[slot / 64] >> slot % 64 & 1;
 }
 
-/* From now on everything between the two goes by udp. If they met later after all, QPs here that know the other
- * process as it was before would use udp, and the QPs connected to them the ring. */
+/* Uses udp for everything between the two processes from now on, in both directions. If they met later after all, QPs
+ * here would still use udp for the process as it was, and the QPs connected to them the ring. */
 static void refuse_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
 	local->refused[slot / 64] |= 1ull << slot % 64;
 	if (local->by_slot[slot])
-		local_lose(l, local->by_slot[slot]);
+		lose(l, local->by_slot[slot]);
 }
 
-/* The two have met as soon as this process can receive what the other sends: so nothing is answered by udp. */
+/* Marks the two as met as soon as this process can receive from the other's ring, so no answer goes by udp. */
 static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
 {
 	struct local *local = &l->local;
@@ -229,14 +229,14 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 		local->rx_ring[local->rx_rings++] = n;
 		n->in = fd;
 		meet(n);
-		sleep_renew(l); /* sleeping threads must say so in this ring as well ... */
-		helper_kick(l); /* ... and so must the helper, as any thread may be here */
+		sleep_renew(l); /* sleeping threads must set "asleep" in this ring too */
+		helper_kick(l); /* the helper too, as any thread may be here */
 	}
 	lock_drop(&l->receive);
 	return err;
 }
 
-/* Opens the way to the local peer's memory. Without it, everything goes through the rings. */
+/* Maps the tables of the local peer's memory. On failure, everything goes through the rings. */
 static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
 {
 	int fd[SHARE_FDS], err;
@@ -268,17 +268,18 @@ static void say_refused(int err)
 					 : "");
 }
 
-/* Believes what the greeting says: its sender is of our user. */
-static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
+/* Handles a greeting: calls back and adds the rx ring. The contents are trusted, as the sender is of our user. 0, or
+ * -errno if the meeting is refused. */
+static int take_greeting(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
 	uint16_t slot = (uint16_t)in->greeting.slot;
-	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
 	struct ring ring;
 	int err;
 
 	if (n && n->in >= 0) {
-		local_lose(l, n); /* a new process in the slot: the end of the old one was not noticed yet */
-		n = local_find(l, slot);
+		lose(l, n); /* a new process has the slot; the end of the old one was not noticed yet */
+		n = find_peer(l, slot);
 	}
 	if (!n)
 		return is_refused(&l->local, slot) ? -ECONNREFUSED : -ENOMEM;
@@ -290,18 +291,18 @@ static int shareable_make(struct loop *l, int fd, struct introduction *in) REQUI
 	n->pid = in->pid;
 	n->shares = in->greeting.flags;
 	open_reach(l, n, in);
-	err = local_call(l, n) ?: add_rx_ring(l, n, fd, &ring);
+	err = call_peer(l, n) ?: add_rx_ring(l, n, fd, &ring);
 	if (err) {
 		say_refused(-err);
 		n->in = fd;
 		ring_unmap(&ring);
-		refuse_slot(l, slot); /* closes our side, so that the other process knows */
+		refuse_slot(l, slot); /* closes our end, which tells the other process */
 	}
 	return 0;
 }
 
-/* False: the greeting has not come yet. */
-static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
+/* Reads a caller's greeting. False: the greeting has not come yet. */
+static bool hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct introduction in;
 	int err = introduction_receive(fd, &in);
@@ -310,20 +311,20 @@ static bool local_hear(struct loop *l, int fd) REQUIRES(l->local.lock)
 	if (err == -EAGAIN)
 		return false;
 	if (!err) {
-		err = helper_watch_local(l, fd, false) ?: shareable_make(l, fd, &in);
+		err = helper_watch_local(l, fd, false) ?: take_greeting(l, fd, &in);
 		introduction_close(&in);
 	}
 	if (err)
 		close(fd);
 	if (err && heard) {
-		if (err != -ECONNREFUSED) /* which has been told */
+		if (err != -ECONNREFUSED) /* refused by this process: logged before */
 			say_refused(-err);
 		refuse_slot(l, (uint16_t)in.greeting.slot);
 	}
 	return true;
 }
 
-/* The helper receives the greeting when it comes. */
+/* Keeps a caller whose greeting the helper reads when it comes. */
 static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 {
 	struct caller *c = malloc(sizeof(*c));
@@ -337,8 +338,8 @@ static void keep_caller(struct loop *l, int fd) REQUIRES(l->local.lock)
 	list_append(&l->local.callers, &c->link);
 }
 
-/* A caller waits that cannot be told that there is no descriptor for it. It learns so by the end of the listener, and
- * usually the next listener has a descriptor again. */
+/* Makes a new listener, as no descriptor is free for a caller. The end of the old listener tells the caller, and the
+ * next attempt usually finds a descriptor again. */
 static void renew_listener(struct loop *l) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
@@ -349,15 +350,15 @@ static void renew_listener(struct loop *l) REQUIRES(l->local.lock)
 		fd_close(&local->listener);
 }
 
-/* Answers all calls. Most greetings have come by then. */
+/* Accepts all callers. Most greetings have come by then. */
 static void hear_callers(struct loop *l) REQUIRES(l->local.lock)
 {
 	int fd;
 
 	while ((fd = callers_accept(l->local.listener)) != -EAGAIN && fd != -EBUSY)
-		if (unlikely(fd < 0)) /* the caller learns it by the end of its connection, and both use udp */
+		if (unlikely(fd < 0)) /* the end of the connection tells the caller; both use udp */
 			say_refused(-fd);
-		else if (!local_hear(l, fd))
+		else if (!hear(l, fd))
 			keep_caller(l, fd);
 	if (unlikely(fd == -EBUSY))
 		renew_listener(l);
@@ -370,14 +371,14 @@ static bool has_event(int fd, short event)
 	return poll(&p, 1, 0) > 0 && p.revents;
 }
 
-/* A process that has ended may have a successor in its slot. One that lives and has hung up without an answer has no
- * descriptor for calls: the two must not meet later, as for refuse_slot(). */
+/* Loses a local peer that hung up. If it lives and never called back, it has no descriptor for calls and is refused:
+ * the two must not meet later (refuse_slot()). */
 static void lose_or_refuse(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
 {
 	if (n->in < 0 && slot_is_alive(n->slot))
 		refuse_slot(l, n->slot);
 	else
-		local_lose(l, n);
+		lose(l, n);
 }
 
 void local_serve_connection(struct loop *l, int fd)
@@ -389,7 +390,7 @@ void local_serve_connection(struct loop *l, int fd)
 		struct caller *c = container_of(i, struct caller, link);
 
 		if (c->fd == fd) {
-			if (local_hear(l, fd))
+			if (hear(l, fd))
 				forget_caller(c);
 			goto out;
 		}
@@ -428,10 +429,10 @@ void local_look(struct loop *l, uint64_t now)
 
 static void call_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
-	struct local_peer *n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
+	struct local_peer *n = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
 
 	if (n)
-		local_call(l, n); /* on failure: the next datagram asks again */
+		call_peer(l, n); /* on failure the next datagram asks again */
 }
 
 void local_serve_wanted(struct loop *l)
@@ -454,7 +455,8 @@ void local_serve_wanted(struct loop *l)
 
 /* ---- paths ---- */
 
-/* Both ends must answer alike: one that sends by a ring is not heard by one that expects UDP. */
+/* True if the destination is an address of this host. Both ends must decide alike: a QP that expects UDP does not hear
+ * a ring. */
 static bool is_here(const struct path *path)
 {
 	return !memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)) || address_is_loopback(&path->dgid) ||
@@ -472,14 +474,14 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	if (!l->local.on || slot == 0 || !is_here(path))
 		return;
 	lock_take(&l->local.lock);
-	if (has_event(l->local.listener, POLLIN)) /* accept4(2) makes a socket before it checks */
-		hear_callers(l); /* the peer may have called already: then both have met before the first packet */
-	n = is_refused(&l->local, slot) ? NULL : local_find(l, slot);
+	if (has_event(l->local.listener, POLLIN)) /* checked first: accept4(2) makes a socket before it looks */
+		hear_callers(l); /* if the peer has called already, both have met before the first packet */
+	n = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
 	if (n) {
 		n->users++;
-		/* if the peer does not listen yet, it will call when it does. What fails here fails then as well,
-		 * or both have met */
-		local_call(l, n);
+		/* A peer that does not listen yet calls when it does. A failure here is handled then, or both have
+		 * met. */
+		call_peer(l, n);
 		path->local_peer = n;
 	} else {
 		refuse_slot(l, slot);
@@ -502,9 +504,7 @@ void local_forget(struct path *path)
 	path->local_peer = NULL;
 }
 
-/* ---- sending ---- */
-
-/* ---- waiting for room, and sleep ---- */
+/* ---- release of shared memory ---- */
 
 void local_released(void *loop)
 {

@@ -19,33 +19,35 @@
 #include "loop/loop.h"
 #include "object/qp.h"
 
-/* From here on others may call; the calls are answered when there is a port. Failure does no harm: all goes by udp. */
+/* Opens the listener: others may call from now on, and calls are answered once there is a port. On failure everything
+ * goes by udp. */
 void local_init(struct loop *l);
-/* Whether UROCE_LOCAL allows the local link at all. */
+/* True if UROCE_LOCAL allows the local link. */
 bool local_is_wanted(void);
-/* Called when a port has been opened. */
+/* Turns the local link on, when a port has been opened. With loop_life. local_fini(): frees everything, when the loop
+ * ends. */
 void local_open(struct loop *l);
 void local_fini(struct loop *l);
-void local_in_child(struct loop *l); /* after fork: closes descriptors */
+void local_in_child(struct loop *l); /* in a child of fork(): closes the descriptors */
 
-/* For the helper: a descriptor of the local link that it watches is readable. */
+/* Called by the helper when a descriptor of the local link that it watches is readable. */
 void local_serve_listener(struct loop *l);
 void local_serve_connection(struct loop *l, int fd);
-/* For threads that poll: answers a call that is expected. The helper may take long to answer it. `now`: about the
+/* Answers a call that is expected, for threads that poll; the helper may take long to answer it. `now`: ns, about the
  * time. */
 void local_look(struct loop *l, uint64_t now);
-/* Calls the processes that datagrams are to be sent to. */
+/* Calls the processes for which datagrams wait: local.wanted. Called by the helper. */
 void local_serve_wanted(struct loop *l);
 
-/* The callback of share_on_release(): memory that local peers have mapped is to be given back. Wakes those that
- * sleep, so that they see it. */
+/* Callback of share_on_release(): memory that local peers have mapped is to be given back. Wakes sleeping local peers,
+ * so that they see it. */
 void local_released(void *loop);
 
-/* The path is no longer used. */
+/* Drops path->local_peer, when the path is no longer used. */
 void local_forget(struct path *path);
 
-/* The peer's QP number is known: sets path->local_peer if the peer is a local peer, a process of this user on this
- * host. loop_detach() undoes it. The path is attached, and not in use yet. */
+/* Sets path->local_peer, if the QP `dest_qpn` is in a local peer: a process of this user on this host. Called when the
+ * peer's QP number is known; the path is attached, and not in use yet. loop_detach() undoes it. */
 void loop_introduce(struct path *path, uint32_t dest_qpn);
 
 #endif

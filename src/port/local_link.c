@@ -16,7 +16,8 @@
 #include "port/local_peer.h"
 #include "port/tuned.h"
 
-/* UC has no ACKs to tell when the old link is empty, so it changes before it has sent anything. */
+/* True if the link may change now. UC has no ACKs that tell when the old link is empty, so UC changes before it has
+ * sent anything. */
 static bool may_change(const struct qp *qp)
 {
 	return is_reliable(qp) || qp->req.next.v == (qp->attr.sq_psn & PSN_MASK);
@@ -43,7 +44,7 @@ bool local_is_astray(const struct qp *qp)
 	return n->reach && reach_contradicts(n->reach, &pair);
 }
 
-/* Changes the link if it is time to. True: the QP's peer is in a local peer that has been met. */
+/* Changes the link if it is due. True: the QP's peer is in a local peer that has been met. */
 static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct local_peer *n = qp->path.local_peer;
@@ -73,7 +74,7 @@ struct local_peer *local_enter(struct qp *qp)
 		lock_drop(&n->lock);
 		return NULL;
 	}
-	lock_hand_over(&n->lock); /* local_leave() takes it over */
+	lock_hand_over(&n->lock); /* local_leave() drops it */
 	return n;
 }
 
@@ -157,13 +158,13 @@ void local_unstick(struct loop *l)
 		atomic_store_explicit(&local->stuck, true, memory_order_relaxed);
 }
 
-/* Asks to be told when there is room for the QPs that wait. True: there is room already. */
+/* Asks for a doorbell when the rings have room for waiting QPs. True: there is room already. */
 static bool local_want(struct loop *l) REQUIRES(l->receive)
 {
 	struct local *local = &l->local;
 	bool any = false;
 
-	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed)) /* a thread that sets it kicks the helper */
+	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed))
 		return false;
 	for (uint32_t i = 0; i < local->rx_rings; i++) {
 		struct local_peer *n = local->rx_ring[i];
@@ -193,7 +194,7 @@ static void tidy(const struct local *local)
 
 void local_tidy(struct loop *l)
 {
-	if (lock_try(&l->receive)) { /* otherwise a thread polls; the helper retries later */
+	if (lock_try(&l->receive)) { /* else a thread polls, and the helper retries later */
 		tidy(&l->local);
 		lock_drop(&l->receive);
 	}
@@ -204,12 +205,12 @@ bool local_sleep(struct loop *l)
 	struct local *local = &l->local;
 	bool any = false;
 
-	/* relaxed: who rings has been called; even one that is gone, or lost, may have rung last. A stale read is made
-	 * good at the next sleep */
+	/* relaxed: a process that rings has been called, even one that is gone. A stale read is corrected at the next
+	 * sleep. */
 	if (!atomic_load_explicit(&local->called, memory_order_relaxed))
 		return false;
 	empty_doorbell(l);
-	tidy(local); /* after emptying the doorbell: a local peer that rings later wakes this thread again */
+	tidy(local); /* after emptying the doorbell: a later ring wakes this thread again */
 	for (uint32_t i = 0; i < local->rx_rings; i++)
 		any |= ring_sleep(&local->rx_ring[i]->rx_ring);
 	for (uint32_t i = 0; i < local->rx_rings; i++)

@@ -11,12 +11,12 @@
 #include "loop/loop.h"
 #include "memory/reach.h"
 
-/* Other processes read this word, to test whether they can read our memory. */
+/* A word that other processes read, to test whether they can read our memory. */
 static const uint64_t probe = GREETING_MAGIC;
 
 /* ---- the link ---- */
 
-/* The sender has made sure that there is room; without room, the packet is lost. */
+/* Writes packets to the tx ring. The sender has checked the room; a packet without room is lost. */
 /* called through link_ops, with n->lock held */
 NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct link_tx *tx, uint32_t count)
 {
@@ -43,7 +43,7 @@ static uint32_t local_peer_receive_any(struct link *link, uint32_t batch, link_d
 	return record ? local_peer_receive(n, record, bytes, batch, deliver, arg) : 0;
 }
 
-/* local.c does the rest: it decides when. */
+/* Opening and closing are local.c's. */
 const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send, .receive = local_peer_receive_any};
 
 /* ---- creation and end ---- */
@@ -85,7 +85,7 @@ int local_peer_call(struct local_peer *n)
 		return memory;
 	err = ring_map(&ring, memory);
 	fd = err ? err : loop_local_peer_call(n, memory);
-	close(memory); /* the mappings keep the memory, and so does the greeting until it is read */
+	close(memory); /* the mapping keeps the memory, and so does the greeting until it is read */
 	if (fd < 0) {
 		if (!err)
 			ring_unmap(&ring);
@@ -117,7 +117,7 @@ void local_peer_lose(struct local_peer *n)
 	n->unheard = !ring_is_attended(&n->tx_ring);
 	/* release pairs with local_peer_state() */
 	atomic_store_explicit(&n->state, LOCAL_PEER_GONE, memory_order_release);
-	ring_retire(&n->tx_ring); /* a thread that just dropped the lock may still check whether to wake */
+	ring_retire(&n->tx_ring); /* a thread that just dropped the lock may still read the ring's "asleep" */
 	lock_drop(&n->lock);
 	fd_close(&n->out);
 	fd_close(&n->in);
@@ -139,7 +139,7 @@ void local_peer_ring(const struct local_peer *n)
 {
 	uint64_t one = 1;
 
-	/* fails if it is readable already */
+	/* fails only if the doorbell is readable already */
 	(void)!write(n->doorbell, &one, sizeof(one));
 }
 

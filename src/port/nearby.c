@@ -14,7 +14,7 @@
 #include "port/transmit.h"
 #include "port/tuned.h"
 
-/* Asks the helper to call the slot, as that takes local.lock. */
+/* Asks the helper to call the slot, as a call takes local.lock. */
 static void want(struct loop *l, uint16_t slot, uint64_t now)
 {
 	_Atomic uint64_t *at = &l->local.wanted_at[slot];
@@ -29,7 +29,7 @@ static void want(struct loop *l, uint16_t slot, uint64_t now)
 	helper_kick(l);
 }
 
-static struct local_peer *nearby_find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
+static struct local_peer *find(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now)
 {
 	struct loop *l = loop_of(qp);
 	uint16_t slot = hca_owner(&l->hca, qpn);
@@ -44,16 +44,15 @@ static struct local_peer *nearby_find(struct qp *qp, const struct path *path, ui
 	return n;
 }
 
-static uint32_t nearby_bytes_of(uint32_t length)
+static uint32_t bytes_of(uint32_t length)
 {
 	return ring_round(sizeof(struct record) + sizeof(struct record_datagram) + length);
 }
 
-/* With qp->lock held, as tx batches are made under it. */
-NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, struct local_peer *near, uint32_t length,
-						      bool waits)
+/* With qp->lock held, as for all of a tx batch. */
+NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, struct local_peer *near, uint32_t length, bool waits)
 {
-	uint32_t bytes = nearby_bytes_of(length), need;
+	uint32_t bytes = bytes_of(length), need;
 	enum near_room room = NEAR_GONE;
 	struct local_peer *n = near;
 
@@ -72,12 +71,12 @@ NO_LOCK_ANALYSIS static enum near_room nearby_reserve(struct qp *qp, struct loca
 	return room;
 }
 
-static void nearby_release(struct local_peer *near, uint32_t length)
+static void release(struct local_peer *near, uint32_t length)
 {
 	struct local_peer *n = near;
 
 	lock_take(&n->lock);
-	n->reserved -= nearby_bytes_of(length);
+	n->reserved -= bytes_of(length);
 	lock_drop(&n->lock);
 }
 
@@ -92,7 +91,8 @@ static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
 	return n->stopped;
 }
 
-/* A process that sends to itself is reading what it was sent: the ring is never empty then. */
+/* True if the receiver has not read everything yet. False for a process that sends to itself, whose ring is never empty
+ * here. */
 static bool is_behind(struct local_peer *near)
 {
 	struct local_peer *n = near;
@@ -107,7 +107,7 @@ static bool is_behind(struct local_peer *near)
 	return behind;
 }
 
-const struct near_ops nearby_ops = {nearby_find, nearby_reserve, nearby_release, is_behind};
+const struct near_ops nearby_ops = {find, reserve, release, is_behind};
 
 bool nearby_send(struct local_peer *n, const struct link_tx *tx)
 {

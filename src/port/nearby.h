@@ -17,23 +17,22 @@ struct link_tx;
 struct loop;
 struct local_peer;
 
-/* For tx batches. */
+/* The calls by which the engine's tx batches reach local peers. */
 extern const struct near_ops nearby_ops;
 
 /* Writes a datagram to the ring of a local peer, where room is reserved for it; drops it if the local peer is gone.
- * False: its payload cannot be read. */
+ * False: the payload cannot be read. */
 bool nearby_send(struct local_peer *n, const struct link_tx *tx);
 
-/* Sends a receiver's credit grant to the QP that asked for it: from the 16-byte address `here` to `there`. False: the
+/* Sends a receiver's credit grant to the QP that requested it, from the 16-byte address `here` to `there`. False: the
  * ring has no room. */
 bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here, const union ibv_gid *there);
 
 /* Sends a datagram for which no room is reserved. False: the ring has no room. */
 bool nearby_put(struct local_peer *n, const struct link_tx *tx);
 
-/* Sends a MAD to the process of that slot, from the address of path->sgid, which is that process's address as well.
- * False: the process is no local peer, or the ring has no room. Any thread may call, with any lock but a local
- * peer's. */
+/* Sends a MAD to the process of that slot, from path->sgid, which is that process's address too. False: the process is
+ * no local peer, or the ring has no room. Any thread may call, with any lock but a local peer's. */
 bool nearby_send_mad(struct loop *l, uint16_t slot, const struct link_tx *mad);
 
 #endif

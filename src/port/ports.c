@@ -24,14 +24,14 @@
 #include "port/target.h"
 #include "port/tuned.h"
 
-/* Slots of other processes are known once this one has the table of them. */
-static void loop_learn_owners(struct loop *l)
+/* Gives hca_owner() the table of slots, if this process has it by now. */
+static void learn_owners(struct loop *l)
 {
 	/* release pairs with hca_owner() */
 	atomic_store_explicit(&l->hca.owners, steering_owners(&l->steering), memory_order_release);
 }
 
-static int loop_set_slots(struct loop *l, struct link *link)
+static int set_slots(struct loop *l, struct link *link)
 {
 	uint16_t slots[SLOT_PARTS];
 	uint32_t count = 0;
@@ -43,8 +43,8 @@ static int loop_set_slots(struct loop *l, struct link *link)
 	return link_set_slots(link, slots, count);
 }
 
-/* What comes for the slot reaches this process before any object has a number of it. */
-static int loop_claim_slot(struct loop *l, uint32_t part) REQUIRES(loop_life)
+/* Claims one more slot. Packets for it are steered to this process before any object has a number of it. */
+static int claim_slot(struct loop *l, uint32_t part) REQUIRES(loop_life)
 {
 	struct services *services;
 	int lock = steering_enter(&l->steering, &services), slot;
@@ -53,14 +53,14 @@ static int loop_claim_slot(struct loop *l, uint32_t part) REQUIRES(loop_life)
 		return lock;
 	slot = slot_claim_more(&l->slot, part);
 	if (slot > 0) {
-		loop_learn_owners(l);
+		learn_owners(l);
 		steering_own(&l->steering, (uint16_t)slot);
 		hca_add_slot(&l->hca, (uint16_t)slot);
 		for (uint32_t i = 0; i < l->ports; i++) {
 			if (l->port[i]->netif || l->port[i]->raw)
 				continue;
 			steering_renew(&l->port[i]->steered);
-			loop_set_slots(l, l->port[i]->link); /* if it fails, packets come by the UDP socket */
+			set_slots(l, l->port[i]->link); /* on failure, packets come by the UDP socket */
 		}
 	}
 	steering_leave(lock);
@@ -77,7 +77,7 @@ void loop_learn_slots(struct hca *hca)
 		return;
 	lock_take(&loop_life);
 	lock = steering_enter(&l->steering, &services);
-	loop_learn_owners(l);
+	learn_owners(l);
 	steering_leave(lock);
 	lock_drop(&loop_life);
 }
@@ -92,7 +92,7 @@ int loop_make_room(struct hca *hca)
 	lock_take(&loop_life);
 	part = hca_wants_slot(hca);
 	if (part >= 0)
-		err = loop_claim_slot(l, (uint32_t)part);
+		err = claim_slot(l, (uint32_t)part);
 	lock_drop(&loop_life);
 	return err;
 }
@@ -193,9 +193,9 @@ static int open_port(struct loop *l, const union ibv_gid *gid, struct port **mad
 		return -ENOMEM;
 	port->loop = l;
 	err = steering_open(&l->steering, &port->steered, gid, link_open, &port->link);
-	loop_learn_owners(l);
-	if (!err && l->hca.slots[slot_part(l->slot.number) ^ 1]) /* the first of the further ones */
-		loop_set_slots(l, port->link);
+	learn_owners(l);
+	if (!err && l->hca.slots[slot_part(l->slot.number) ^ 1]) /* this process has further slots */
+		set_slots(l, port->link);
 	if (err == -EADDRINUSE)
 		say_in_use(gid);
 	if (err)

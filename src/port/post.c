@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Posting. On an idle queue pair a request leaves at once, by the row of the post table for the lane of the queue pair
- * and its opcode; what the row declines, and everything else, goes through the queue (engine/post.c). */
+/* Posting. On an idle queue pair a request leaves at once, by the row of the post table for the queue pair's lane and
+ * the opcode. Requests that the row declines, and all others, go through the queue (engine/post.c). */
 #include "port/post.h"
 
 #include "base/clock.h"
@@ -18,7 +18,7 @@
 #include "port/transmit.h"
 #include "port/tuned.h"
 
-/* Room in the ring before a request is written, as its length is not known until then; an ACK finds some after it. */
+/* Bytes free in the ring before a request is written, as its length is not known yet; leaves room for an ACK. */
 #define ROOM (RECORD_OVERHEAD + FAST_RING_MOST + BATCH_SPARE)
 
 static void note_post(struct loop *l)
@@ -26,7 +26,7 @@ static void note_post(struct loop *l)
 	atomic_store_explicit(&l->last_post, clock_now(), memory_order_relaxed); /* a hint for the helper */
 }
 
-/* The helper is told of one post in so many: what goes to a local peer goes fast. */
+/* Tells the helper of one post in NOTED: posts to a local peer take little time. */
 FAST_INLINE void note_posts(struct qp *qp, uint32_t before) REQUIRES(qp->lock)
 {
 	if (unlikely((qp->sq.tail ^ before) / NOTED))
@@ -40,7 +40,7 @@ FAST_INLINE bool post_has_room(struct local_peer *n) REQUIRES(n->lock)
 	return likely(ring_has_room(&n->tx_ring, n->reserved + ROOM));
 }
 
-/* False: it is gone, or not there yet. */
+/* Locks the local peer. False: it is gone, or has not been met. */
 FAST_INLINE bool post_enter(struct local_peer *n) TRY_ACQUIRE(true, n->lock) NO_LOCK_ANALYSIS
 {
 	lock_take(&n->lock);
@@ -50,8 +50,8 @@ FAST_INLINE bool post_enter(struct local_peer *n) TRY_ACQUIRE(true, n->lock) NO_
 	return false;
 }
 
-/* As local_leave(), but the lock's own barrier does for the ring as well. The local peer may be gone by then, but is
- * still there, with what ring_is_asleep() looks at, as long as a QP of its is locked. */
+/* As local_leave(), but the lock's own barrier serves the ring too. The local peer may be gone by then; the struct and
+ * the ring word that ring_is_asleep() reads remain as long as one of its QPs is locked. */
 FAST_INLINE void post_leave(struct local_peer *n) RELEASE(n->lock)
 {
 	lock_drop_fully(&n->lock);
@@ -84,8 +84,8 @@ static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp)
 	set_deadline(l, qp);
 }
 
-/* SENDs and WRITEs with immediate. */
-/* a row of the table, called with qp->lock held */
+/* The row for SENDs, and WRITEs with immediate data. */
+/* called by the post table, with qp->lock held */
 NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct local_peer *n = qp->path.local_peer;
@@ -102,7 +102,7 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 		return wr;
 	}
 	qp->loop.sent_to = n->tx_ring.at;
-	/* an ACK that was due has left with the first of them */
+	/* an ACK that was due has left with the first request */
 	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed);
 	post_leave(n);
 	if (!engine_fast_is_timed(qp))
@@ -111,7 +111,7 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 	return wr;
 }
 
-/* with the lock of to->near, which has no name here */
+/* called with the lock of to->near, which has no name here */
 NO_LOCK_ANALYSIS FAST_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr,
 						uint64_t now)
 {
@@ -126,8 +126,8 @@ NO_LOCK_ANALYSIS FAST_INLINE bool post_datagram(struct qp *qp, struct flow *to, 
 	return true;
 }
 
-/* As many as are for the local peer that the first one is for. */
-/* a row of the table, called with qp->lock held */
+/* The row for datagrams: posts those at the front of the list that are for one local peer. */
+/* called by the post table, with qp->lock held */
 NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct ibv_send_wr *wr)
 {
 	uint64_t now = clock_about();
@@ -154,7 +154,7 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct
 
 /* ---- LANE_UDP: a small SEND, and the ACK that is due, as one train ---- */
 
-/* a row of the table, called with qp->lock held */
+/* called by the post table, with qp->lock held */
 NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct loop *l = loop_of(qp);
@@ -195,11 +195,11 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_s
 
 /* ---- the post table ---- */
 
-/* Posts and sends as many requests as it can, from the first on; returns the rest. NULL: that opcode has no fast path.
- */
+/* A row: posts and sends as many requests as possible, from the first on; returns the rest. NULL: the opcode has no
+ * fast path. */
 typedef struct ibv_send_wr *post_fn(struct qp *qp, struct ibv_send_wr *wr);
 
-#define OPCODES 8 /* of enum ibv_wr_opcode: those that have a row are among the first */
+#define OPCODES 8 /* enum ibv_wr_opcode up to this; all opcodes with a row are below */
 
 static post_fn *const fast[LANES][OPCODES] = {
 	[LANE_UDP] = {[IBV_WR_SEND] = post_udp, [IBV_WR_SEND_WITH_IMM] = post_udp},
@@ -225,9 +225,8 @@ FAST_INLINE post_fn *find_row(const struct qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- the queue ---- */
 
-/* Whether it may wait for somebody who is bound to run the QP soon. What is posted to UC or UD is not answered, so
- * there is no acknowledgement to wait for; but a thread that posts one after the other looks for completions in
- * between. */
+/* True if a thread is bound to run the QP soon, so the request may wait. UC and UD get no ACK to wait for; but a thread
+ * that posts one request after another polls in between. */
 static bool post_may_wait(struct qp *qp) REQUIRES(qp->lock)
 {
 	return likely(is_reliable(qp)) ? engine_awaits_answer(qp) : clock_now() < qp->loop.sent_at + SENT_LATELY;
@@ -239,16 +238,16 @@ void loop_posting(struct qp *qp)
 		local_meet(qp);
 }
 
-/* What goes to a local peer goes fast: the helper need not be told of each. */
-static bool is_noted(void)
+/* True for one post in NOTED of this thread: posts to a local peer take little time. */
+static bool is_post_noted(void)
 {
 	static _Thread_local uint32_t posts;
 
 	return posts++ % NOTED == 0;
 }
 
-/* An idle connection sends at once. With packets on the way, an acknowledgement is bound to come (or the timer), which
- * runs the QP; so small requests may wait for it, or for the next poll, to become a train together. */
+/* An idle connection sends at once. With packets in flight, an ACK or the timer will run the QP; so small requests may
+ * wait for it, or for the next poll, to leave as one train. */
 void loop_posted(struct qp *qp)
 {
 	struct loop *l = loop_of(qp);
@@ -262,7 +261,7 @@ void loop_posted(struct qp *qp)
 		make_ready(l, qp);
 		return;
 	}
-	if (qp->req.lossless && !is_noted()) {
+	if (qp->req.lossless && !is_post_noted()) {
 		run_qp(l, qp, clock_about(), false);
 		return;
 	}
@@ -272,15 +271,15 @@ void loop_posted(struct qp *qp)
 	atomic_store_explicit(&l->last_post, backlog < SOON ? now : clock_now(), memory_order_relaxed);
 }
 
-/* What the first row has left: other rows may go on with it, and the queue takes the rest. `declined`: what the last
- * row was given. */
+/* Posts what the first row has left: by other rows, then by the queue. `declined`: the request that the last row
+ * declined. */
 static __attribute__((noinline)) int post_rest(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *declined,
 					       struct ibv_send_wr **bad) REQUIRES(qp->lock)
 {
 	int error;
 	post_fn *row;
 
-	if (unlikely(loop_is_inert(loop_of(qp)))) /* what it has in its queue may be torn: see cqs_forget() */
+	if (unlikely(loop_is_inert(loop_of(qp)))) /* after fork, the queue may be torn: see cqs_forget() */
 		return 0;
 	while (wr && wr != declined && (row = find_row(qp, wr))) {
 		declined = wr;
@@ -290,7 +289,7 @@ static __attribute__((noinline)) int post_rest(struct qp *qp, struct ibv_send_wr
 		return 0;
 	loop_posting(qp);
 	error = engine_post_send(qp, wr, bad);
-	loop_posted(qp); /* after an error as well: those before the bad one are posted */
+	loop_posted(qp); /* after an error too: requests before the bad one are posted */
 	return error;
 }
 
@@ -321,7 +320,7 @@ int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count)
 	int error;
 
 	lock_take(&qp->lock);
-	/* relaxed: the count only grows, so at worst a slot that was freed just now is not counted */
+	/* relaxed: the count only grows; a slot that was freed just now may be missed */
 	if (qp->sq.tail - atomic_load_explicit(&qp->sq.reclaimed, memory_order_relaxed) + count > qp->sq.depth)
 		error = ENOMEM;
 	else
@@ -338,6 +337,6 @@ void loop_run(struct qp *qp)
 		return;
 	if (hooks_any())
 		down_renew(qp);
-	loop_posting(qp); /* the first post finds its lane set */
+	loop_posting(qp); /* sets the lane, for the first post */
 	run_qp(l, qp, clock_now(), false);
 }

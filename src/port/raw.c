@@ -16,17 +16,17 @@
 #include "port/tuned.h"
 
 struct raw_port {
-	struct port port; /* what paths point to */
+	struct port port; /* the port that paths point to */
 	struct link link;
 	struct list all; /* in ports */
 	int interface;
-	bool loopback;	   /* frames that are sent come in again */
-	uint32_t users;	   /* QPs */
-	int fd;		   /* the socket that receives frames; -1: there is no rule */
-	struct list rules; /* in the order in which they are tried */
+	bool loopback;	   /* sent frames come in again */
+	uint32_t users;	   /* number of QPs */
+	int fd;		   /* socket that receives frames; -1: no rule */
+	struct list rules; /* struct flow_rule, in the order in which they are tried */
 	uint8_t *buffer;
-	struct held { /* the last frame, for which no receive was posted: no other is read until there is one */
-		const uint8_t *frame; /* NULL: none */
+	struct held { /* the last frame, if no receive was posted for it: no other frame is read until there is one */
+		const uint8_t *frame; /* NULL: no frame is held */
 		uint32_t length;
 		bool outgoing;
 		uint64_t since;
@@ -36,7 +36,7 @@ struct raw_port {
 /* Guards all of this file's state. In the helper, watch_lock is held as well. */
 static struct lock raw_lock = LOCK_RANKED(RAW);
 static struct list ports GUARDED_BY(raw_lock) = {&ports, &ports};
-static _Atomic uint32_t listening; /* hint: ports that receive frames. Relaxed */
+static _Atomic uint32_t listening; /* ports that receive frames. Relaxed: a hint */
 
 static struct raw_port *raw_port_of(const struct qp *qp)
 {
@@ -121,7 +121,7 @@ void raw_detach(struct qp *qp)
 	free(p);
 }
 
-/* By priority, then by age; the rule for all other frames comes last. */
+/* The order of rules: by priority, then by age; rules for all other frames come last. */
 static bool goes_before(const struct flow_rule *a, const struct flow_rule *b)
 {
 	static const uint8_t rank[] = {
@@ -146,11 +146,11 @@ static void insert(struct raw_port *p, struct flow_rule *rule) REQUIRES(raw_lock
 			break;
 		at = &p->rules;
 	}
-	list_append(at, &rule->link); /* before `at` */
+	list_append(at, &rule->link); /* inserts before `at` */
 }
 
-/* False: no receive is posted. */
-static bool raw_hand_over(struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
+/* Gives a frame to a rule's QP. False: no receive is posted. */
+static bool hand_over(struct flow_rule *rule, const struct frame_key *key, const uint8_t *frame, uint32_t length)
 {
 	struct qp *qp = rule->qp;
 	bool taken = true;
@@ -165,8 +165,8 @@ static bool raw_hand_over(struct flow_rule *rule, const struct frame_key *key, c
 	return taken;
 }
 
-/* Whether a rule applies to frames that this host sends: adapters loop back what is for one of their own queues.
- * Default rules are for frames from the network. */
+/* True if a rule applies to frames that this host sends: adapters loop back frames for their own queues. Default rules
+ * are for frames from the network. */
 static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key *key)
 {
 	if (rule->type == IBV_FLOW_ATTR_SNIFFER)
@@ -175,10 +175,10 @@ static bool wants_outgoing(const struct flow_rule *rule, const struct frame_key 
 	       !(rule->qp->loop.no_multicast_loop && frame_is_multicast(key));
 }
 
-/* Whether a frame may wait for a receive. A receiver that posts receives as frames come may be slow for a moment,
- * and an adapter with flow control would hold up the sender. A receiver that let a frame wait in vain gets no wait
- * again before it has taken one. */
-static bool raw_may_wait(struct raw_port *p, struct flow_rule *rule, const struct held *frame)
+/* True if a frame may wait for a receive. A receiver that posts receives as frames come may be slow for a moment; an
+ * adapter with flow control would stop the sender. After a wait in vain, the receiver must take a frame before another
+ * may wait. */
+static bool may_wait(struct raw_port *p, struct flow_rule *rule, const struct held *frame)
 {
 	uint64_t now = clock_now();
 
@@ -203,8 +203,7 @@ static bool offer(struct raw_port *p, const struct held *f)
 
 		if (!flow_matches(rule, &key) || (f->outgoing && !wants_outgoing(rule, &key)))
 			continue;
-		if (!rule->drops && !raw_hand_over(rule, &key, f->frame, f->length) && !given &&
-		    raw_may_wait(p, rule, f))
+		if (!rule->drops && !hand_over(rule, &key, f->frame, f->length) && !given && may_wait(p, rule, f))
 			return false;
 		given = true;
 		if (rule->counters) {
@@ -251,15 +250,15 @@ bool raw_progress(void)
 	return any;
 }
 
-/* The helper's handler. */
-static void raw_serve(void *arg)
+/* Handler of loop_watch(), in the helper. */
+static void serve(void *arg)
 {
 	bool any;
 
 	lock_take(&raw_lock);
 	any = raw_receive();
 	lock_drop(&raw_lock);
-	if (!any) /* a frame waits, and the descriptor stays readable */
+	if (!any) /* a frame is held, and the descriptor stays readable */
 		loop_not_yet();
 }
 
@@ -294,9 +293,9 @@ int raw_add_rule(struct flow_rule *rule)
 		insert(p, rule);
 	fd = p->fd;
 	lock_drop(&raw_lock);
-	/* without the lock, which the helper's handler takes. Threads that poll find frames in any case */
+	/* Without the lock, which the helper's handler takes. On failure, only polling threads read frames. */
 	if (!error && first)
-		error = loop_watch(fd, raw_serve, NULL);
+		error = loop_watch(fd, serve, NULL);
 	if (error && first && fd >= 0)
 		raw_remove_rule(rule);
 	return error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: from links to QPs. One thread of a process at a time: the rx owner. */
+/* Receiving: from links to QPs, by one thread of the process at a time, the rx owner. */
 #include "port/receive.h"
 
 #include <stdlib.h>
@@ -29,19 +29,19 @@
 #include "port/transmit.h"
 #include "port/tuned.h"
 
-/* One reception: packets of one QP that follow each other find it locked. */
+/* One reception. Consecutive packets of one QP find it locked. */
 struct rx {
 	struct loop *loop;
-	struct port *port;	  /* they come from this socket; NULL: from another process, or from ... */
-	struct local_peer *peer;  /* ... this ring; NULL: not */
-	struct qp *qp;		  /* locked; NULL: none */
-	bool fast;		  /* the fast path took all that has come for it */
-	uint64_t now;		  /* 0: nothing has come yet that made it necessary to know ... */
-	uint64_t about;		  /* ... not even roughly */
-	struct cq_poller *poller; /* the thread's, while it polls; NULL: it does not */
+	struct port *port;	  /* source of the packets: a socket. NULL: a ring, or another process */
+	struct local_peer *peer;  /* source of the packets: a ring. NULL: none */
+	struct qp *qp;		  /* the last packet's QP, locked. NULL: none */
+	bool fast;		  /* the fast path took all packets for that QP */
+	uint64_t now;		  /* ns: the exact time; 0: not read yet */
+	uint64_t about;		  /* ns: clock_about(); 0: not read yet */
+	struct cq_poller *poller; /* of the polling thread; NULL: the thread does not poll */
 };
 
-/* run_qp() for a QP whose packets were all taken by the fast path. An answer is owed at most, and may wait; no deadline
+/* run_qp() for a QP whose packets were all taken by the fast path. At most an ACK is due, which may wait; no deadline
  * has become earlier. */
 static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
@@ -53,8 +53,8 @@ static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRE
 		make_ready(l, qp);
 }
 
-/* A thread that polls may be about to answer: then the ACK travels with the answer. A datagram makes nothing to send.
- * The analysis does not see that v->qp has been locked by rx_enter(). */
+/* Runs and unlocks the QP. A polling thread may be about to post an answer, with which the ACK leaves. A datagram
+ * leaves nothing to send. The analysis does not see that rx_enter() has locked v->qp. */
 NO_LOCK_ANALYSIS static __attribute__((noinline)) void rx_leave_qp(struct rx *v)
 {
 	if (likely(v->fast)) {
@@ -75,7 +75,7 @@ static inline void rx_leave(struct rx *v)
 		rx_leave_qp(v);
 }
 
-/* Locks the QP, until rx_leave(): the analysis knows no such span. False: there is none of that number. */
+/* Locks the QP until rx_leave(), a span that the analysis does not know. False: no QP has that number. */
 NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) bool rx_enter(struct rx *v, uint32_t qpn)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
@@ -86,7 +86,8 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) bool rx_enter(stru
 	return v->qp;
 }
 
-/* Whether the packet came by a port that is down. That of a datagram from a local peer is its sender's as well. */
+/* True if the packet came from or to an address whose port is down. From a local peer, the two addresses of a datagram
+ * are equal. */
 NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
 	union ibv_gid to;
@@ -102,8 +103,8 @@ NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packe
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
-/* Shows a packet that has arrived to a trace and a capture. `here`: the address that it came to: a ring says
- * that of datagrams only. v->qp is NULL for what came to QP 1, whatever it is. */
+/* Shows an arrived packet to the trace and a capture. `here`: the destination address, which a ring tells for datagrams
+ * only. v->qp is NULL for all packets to QP 1. */
 static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, const struct packet *p,
 							 const union ibv_gid *from, const union ibv_gid *here)
 {
@@ -113,7 +114,7 @@ static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, con
 	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
 	if (!hook_is_on(HOOK_CAPTURE))
 		return;
-	if (v->peer && p->brief) /* a packet of the network does not have it */
+	if (v->peer && p->brief) /* only packets from a ring are brief */
 		record_get_rest(&whole);
 	capture_packet(&whole, &(struct capture_seen){
 				       .from = from,
@@ -128,8 +129,8 @@ static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, con
 			       });
 }
 
-/* QP 1 is shared by all processes of the address. The rings come first: a DREQ must not overtake what its connection
- * sent by them. */
+/* Delivers a packet to QP 1, which all processes of the address share. The rings come first: a DREQ must not overtake
+ * what its connection sent by them. */
 static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	uint16_t slot;
@@ -145,7 +146,7 @@ static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gi
 		handover_add(&v->loop->handover, slot, p, from);
 }
 
-/* Another process's packet. Handed over once and no more: it might be for one that is gone. */
+/* Hands over another process's packet. A packet that was handed over before is dropped: its process may be gone. */
 static void stray(struct rx *v, uint16_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
 {
 	struct loop *l = v->loop;
@@ -166,8 +167,8 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 	return NULL;
 }
 
-/* A credit grant leaves by the link that its request came by: the ring, or if that is full, the network. A UD QP has no
- * path of its own, so the grant leaves from the address that the request came to. v->qp is locked by rx_enter(). */
+/* Grants credit by the link of the request: the ring, or if the ring is full, the network. A UD QP has no path, so the
+ * grant leaves from the address that the request came to. rx_enter() has locked v->qp. */
 NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
 {
 	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
@@ -193,8 +194,8 @@ static bool is_timed(const struct qp *qp, const struct packet *p)
 	       (!qp->req.lossless || !(opcode_info[p->opcode].flags & IS_REQUEST || p->syndrome < SYNDROME_RNR));
 }
 
-/* When a local peer's packet came; mostly needed for time-outs of packets that are not lost, so roughly. v->qp is
- * locked by rx_enter(). */
+/* Time of arrival of a local peer's packet. Rough for most packets, as it serves time-outs of packets that are not
+ * lost. rx_enter() has locked v->qp. */
 NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
 {
 	if (unlikely(is_timed(v->qp, p)))
@@ -211,8 +212,8 @@ static void complete_packet(struct packet *p)
 		record_get_rest(p);
 }
 
-/* To the engine. A packet from a ring is tried without the time first: reading the clock costs more than all the rest.
- * v->qp is locked by rx_enter(). */
+/* Gives a packet to the engine. The fast path of a ring needs no time: reading the clock would cost more than all the
+ * rest. rx_enter() has locked v->qp. */
 NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, struct packet *p,
 										  const union ibv_gid *from)
 {
@@ -231,13 +232,13 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packe
 		grant_credit(v, p, from);
 	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !is_delegate(qp) &&
 		 target_route(v->loop, qp, p, from))
-		; /* it was for another process */
+		; /* passed on to another process */
 	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
 		return;
 	v->fast = false;
 }
 
-/* `uroce check` wants to know before the bytes are stored. */
+/* Tells `uroce check` before the bytes are stored. */
 NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct packet *p)
 {
 	struct packet whole = *p;
@@ -247,7 +248,7 @@ NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct pack
 	checker->arrives(v->qp, &whole);
 }
 
-/* See engine_heed_path(). */
+/* engine_heed_path(), with the packet complete. */
 NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, struct packet *p, const union ibv_gid *from)
 {
 	if (v->peer)
@@ -256,7 +257,7 @@ NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, struct packet *p, const uni
 	return engine_heed_path(v->qp, p, from, v->peer ? NULL : p->to, v->now);
 }
 
-/* What listens to packets that arrive. False: it has been seen to. */
+/* Calls the hooks on an arriving packet. False: the packet is done. */
 NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, struct packet *p,
 									  const union ibv_gid *from)
 {
@@ -283,15 +284,15 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct
 	return false;
 }
 
-/* The one way in: every packet for a QP passes here, whatever link it came by; v->qp is that QP, locked. */
+/* Delivers a packet to v->qp, which is locked. The one way in: every packet for a QP passes here, by any link. */
 static inline __attribute__((always_inline)) void deliver(struct rx *v, struct packet *p, const union ibv_gid *from)
 {
 	if (!hooks_any() || deliver_note(v, p, from))
 		deliver_packet(v, p, from);
 }
 
-/* A connected QP takes packets from its peer's address to its own (IBTA 9.6.1), a UD QP takes them at any address of
- * its device. By a port: the engine compares where they come from. v->qp is locked by rx_enter(). */
+/* True if the packet came to an address of its QP. A connected QP takes packets from its peer's address to its own
+ * (IBTA 9.6.1); a UD QP, at any address of its device. The engine compares the source. rx_enter() has locked v->qp. */
 NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const struct packet *p)
 {
 	const struct qp *qp = v->qp;
@@ -302,14 +303,14 @@ NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const 
 	       (hook_is_on(HOOK_MIGRATION) && !memcmp(p->to, &qp->alternate.sgid, sizeof(qp->alternate.sgid)));
 }
 
-/* By a ring, whose packets have no addresses: the paths of the two QPs are compared, until this one uses the ring as
- * well. */
+/* True if a packet from the ring is of the QP's peer. Packets of a ring have no addresses: the paths of the two QPs are
+ * compared, until this QP uses the ring too. */
 NO_LOCK_ANALYSIS static inline bool is_of_peer(const struct rx *v)
 {
 	return likely(v->qp->path.local_peer == v->peer) && (likely(v->qp->req.lossless) || !local_is_astray(v->qp));
 }
 
-/* Not inline: else what is common is no longer. */
+/* Not inline, to keep the common path short. */
 static __attribute__((noinline, cold)) void deliver_stray(struct rx *v, const struct packet *p,
 							  const union ibv_gid *from)
 {
@@ -329,7 +330,8 @@ static bool deliver_port(void *arg, struct packet *p, const union ibv_gid *from)
 	return true;
 }
 
-/* From the owner of an XRC target to the process with the SRQ. target_delegate() has locked v->qp. */
+/* Delivers a packet that the owner of an XRC target passed to this process, which has the SRQ. target_delegate() locks
+ * v->qp. */
 NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, struct packet *p,
 					    const union ibv_gid *from)
 {
@@ -344,7 +346,7 @@ NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pas
 		deliver(v, p, from);
 }
 
-/* A report of a delegate. Called through handover_ops, with l->receive held. */
+/* Handles a delegate's report. Called through handover_ops, with l->receive held. */
 NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
 {
 	struct rx *v = arg;
@@ -353,7 +355,7 @@ NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_rep
 	target_heard(v->loop, r, v->now);
 }
 
-/* A delegate asks for its work again. Called through handover_ops, with l->receive held. */
+/* Handles an owner's request for a report. Called through handover_ops, with l->receive held. */
 NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
 {
 	struct rx *v = arg;
@@ -362,13 +364,15 @@ NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a
 	target_asked(v->loop, a);
 }
 
-/* What a QP that does not want to hear itself has sent. Others of its number are on other hosts. */
+/* True for a datagram that the QP itself sent and does not want back. A QP of another host may have the same number, so
+ * the address is compared too. */
 static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	return v->qp->loop.no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
 }
 
-/* To a multicast group: each QP in it gets the packet. Called through link_ops, with l->receive held. */
+/* Delivers a packet of a multicast group: each QP in the group gets it. Called through link_ops, with l->receive
+ * held. */
 NO_LOCK_ANALYSIS static bool deliver_group(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
@@ -383,8 +387,8 @@ NO_LOCK_ANALYSIS static bool deliver_group(void *arg, struct packet *p, const un
 	return true;
 }
 
-/* Sends what is handed over. If that finds a process dead, its last reports are taken in before anything is decided
- * without it: a delegate reports before it acknowledges, but by another socket (target.h). */
+/* Sends the packets that are handed over. If that finds a process dead, its last reports are read before anything is
+ * decided: a delegate reports before it acknowledges, but by another socket (target.h). */
 static __attribute__((noinline)) void flush_handover(struct loop *l, uint64_t now) REQUIRES(l->receive)
 {
 	uint32_t left = CATCH_UP;
@@ -412,17 +416,18 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, s
 	if (!n)
 		port->steered.settled = true;
 	else if (unlikely(l->waiting.fd))
-		l->waiting.fd->rung = true; /* what has been received can no longer be seen in it */
+		l->waiting.fd->rung = true; /* the descriptor no longer shows what has been received */
 	return n;
 }
 
-/* The poll has as many completions as it asked for: it returns now, and the thread may be about to answer. */
+/* True if the poll has all completions that it asked for: it returns now, and the thread may be about to answer. */
 static bool is_served(const struct cq_poller *poller)
 {
 	return poller && poller->got && poller->got == poller->max;
 }
 
-/* The ring keeps the order, so the MAD comes after all that its sender has sent. l->receive is held. */
+/* Delivers a MAD from a ring. The ring keeps the order: the MAD comes after all that its sender has sent. l->receive is
+ * held. */
 NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, struct packet *p, const union ibv_gid *from)
 {
 	complete_packet(p);
@@ -434,7 +439,8 @@ NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, struct packet *p, co
 	gsi_receive(v->loop, p, from, true);
 }
 
-/* From a local peer's ring. Only QPs that are connected to it take what it sends; datagrams say whom they are from. */
+/* Delivers a packet from a local peer's ring. Only QPs connected to that peer take its packets; a datagram has its
+ * source address. */
 static bool deliver_near(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
@@ -448,7 +454,7 @@ static bool deliver_near(void *arg, struct packet *p, const union ibv_gid *from)
 	return !is_served(v->poller);
 }
 
-/* Up to `batch` packets, the first of which is this record; returns their number. */
+/* Receives up to `batch` packets, the first from this record; returns their number. */
 static __attribute__((noinline)) uint32_t receive_records(struct rx *v, struct local_peer *n, const void *record,
 							  uint32_t bytes, uint32_t batch)
 {
@@ -470,14 +476,14 @@ uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_
 	struct rx v = {.loop = l, .poller = poller};
 	uint32_t n = receive_records(&v, l->local.rx_ring[first], record, bytes, RX_RING_BATCH);
 
-	/* the rings behind it have their turn at the next long look: poll_rings() */
+	/* rings left out have their turn at the next full poll: poll_rings() */
 	for (uint32_t i = first + 1; i < l->local.rx_rings && !is_served(poller); i++)
 		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
 	rx_leave(&v);
 	return n;
 }
 
-/* What local peers have sent before now, and no more than a ring holds of what they send meanwhile. */
+/* Receives what local peers have sent before now, and at most one ring of what they send meanwhile. */
 static void receive_waiting(struct loop *l)
 {
 	struct rx v = {.loop = l};
@@ -516,9 +522,8 @@ void drain_rx_ring(struct loop *l, struct local_peer *n)
 	rx_leave(&v);
 }
 
-/* Whether it is time to look at a port, for a process that has local peers too; `at_work`: they have sent something
- * since the last time; `others`: quiet ones that this poll has looked at: one does for a poll, unless polls are rare.
- */
+/* True if a port is due to be read, in a process that has local peers. `at_work`: they have sent something since the
+ * last time. `others`: quiet ports that this poll has read; one for each poll is enough, unless polls are rare. */
 static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t others)
 {
 	const struct loop *l = port->loop;
@@ -541,7 +546,7 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
 	bool near = l->local.rx_rings, at_work, busy = false;
 	uint32_t n = near ? receive_rx_rings(l, NULL) : 0, quiet = 0;
-	uint64_t before = *now, seen = 0; /* the time is read when something has come */
+	uint64_t before = *now, seen = 0; /* `seen`: the time is read when something has come */
 
 	at_work = n || l->rx_rings_busy;
 	l->rx_rings_busy = false;
@@ -613,8 +618,8 @@ void drain_port(void *arg)
 	handover_send(&l->handover);
 }
 
-/* called through link_ops, with l->receive held; messages of connection management are repeated, and answering takes
- * locks that exit() may have interrupted */
+/* Hands over packets of other processes, but no MADs: their senders repeat them, and answering takes locks that exit()
+ * may have interrupted. Called through link_ops, with l->receive held. */
 static bool pass_on(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs QPs: sends what the engine makes while qp->lock is held, so that packets of one QP leave in order. */
+/* Running QPs: sends what the engine makes while qp->lock is held, so that packets of one QP leave in order. */
 #include "port/run.h"
 
 #include <errno.h>
@@ -21,17 +21,17 @@
 
 #define TICK_SHIFT 20 /* a tick is 2^20 ns */
 
-/* What a thread needs to run QPs; made at its first use, freed when the thread ends. */
+/* The buffers with which a thread runs QPs; made at first use, freed when the thread ends. */
 struct worker {
 	struct tx_batch batch;
-	bool cut; /* the payload of a packet could not be read: of the rest of the tx batch, only ACKs are sent */
+	bool cut; /* a payload could not be read: of the rest of the tx batch, only ACKs are sent */
 	struct link_tx tx[BATCH_PACKETS];
 };
 
 static _Thread_local struct worker *own_worker;
 static pthread_key_t worker_key;
 
-static void run_make_key(void)
+static void make_key(void)
 {
 	pthread_key_create(&worker_key, free);
 }
@@ -40,7 +40,7 @@ static struct worker *make_worker(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, run_make_key);
+	pthread_once(&once, make_key);
 	own_worker = calloc(1, sizeof(*own_worker));
 	if (own_worker)
 		pthread_setspecific(worker_key, own_worker); /* frees it when the thread ends */
@@ -69,13 +69,13 @@ static struct link_tx link_tx_of(const struct tx_batch *batch, const struct tx *
 	};
 }
 
-/* Whether a packet of the tx batch must not be sent, because an earlier one could not be. */
+/* True if a packet of the tx batch must not be sent, because an earlier one could not be. */
 static bool is_cut(const struct worker *w, const struct packet *p)
 {
 	return unlikely(w->cut) && OPERATION(p->opcode) != OP_ACKNOWLEDGE;
 }
 
-/* The application has unmapped the payload's memory. */
+/* Cuts the tx batch: the application has unmapped the payload's memory. */
 static void cut(struct worker *w, struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	w->cut = true;
@@ -94,8 +94,8 @@ static void send_collected(struct worker *w, struct qp *qp, struct link *link, u
 			cut(w, qp, container_of(w->tx[i].packet, struct tx, packet));
 }
 
-/* Whether a packet goes into its local peer's ring. Requests do when all packets sent by udp have arrived; answers
- * always do: one that is overtaken tells nothing new. */
+/* True if a packet goes into its local peer's ring. Requests do once all packets sent by udp have arrived; responses
+ * always, as an overtaken one says nothing new. */
 static bool goes_near(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	return qp->req.lossless || !(opcode_info[tx->packet.opcode].flags & IS_REQUEST);
@@ -119,13 +119,13 @@ static void send_datagram(struct worker *w, struct qp *qp, const struct tx *tx) 
 		cut(w, qp, tx);
 }
 
-/* A packet made for a ring may be too large for the network, or mean nothing there: the local peer is gone since. */
+/* True for a packet that was made for a ring and cannot go by the network, as the local peer is gone now. */
 static bool is_too_large(const struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)
 {
 	return tx->packet.length > qp->mtu || tx->packet.pieces;
 }
 
-/* What changes packets before they leave. */
+/* Changes packets before they leave, for migration and faults. */
 NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) void change_batch(struct qp *qp, struct tx_batch *batch,
 									  struct local_peer *near)
 {
@@ -134,7 +134,7 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) void change_batch(struct
 		faults_send(loop_of(qp), qp, batch, near);
 }
 
-/* Called with qp->lock held, and the local peer's lock if there is one. */
+/* Sends a tx batch. Called with qp->lock held, and the local peer's lock if there is one. */
 NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct local_peer *near)
 {
 	struct tx_batch *batch = &w->batch;
@@ -166,7 +166,7 @@ NO_LOCK_ANALYSIS static void send_batch(struct worker *w, struct qp *qp, struct 
 		send_collected(w, qp, port->link, n);
 }
 
-/* Counts the QPs that send; each gets its share of the buffers between this process and its peers. */
+/* Shares the buffers between this process and its peers among the QPs that send, which it counts by ticks. */
 uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now)
 {
 	uint32_t tick = now >> TICK_SHIFT, n;
@@ -185,7 +185,7 @@ uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now)
 	return max_of(atomic_load_explicit(&l->budget, memory_order_relaxed) / max_of(n, 1u), QP_BUDGET);
 }
 
-/* The port by which what is sent next leaves; NULL: the QP is moving to RESET. */
+/* The port by which the next packet leaves; NULL: the QP is moving to RESET. */
 static struct port *port_of_next(struct qp *qp) REQUIRES(qp->lock)
 {
 	bool datagram = qp->transport == TRANSPORT_UD && qp->req.wqe != qp->sq.tail;
@@ -193,7 +193,7 @@ static struct port *port_of_next(struct qp *qp) REQUIRES(qp->lock)
 	return datagram ? wqe_path(&qp->sq, sq_at(&qp->sq, qp->req.wqe))->port : qp->path.port;
 }
 
-/* How much may be sent now, in bytes: what the ring or the socket has room for. */
+/* Bytes that may be sent now: the room of the ring or the socket. */
 static uint32_t room_of(struct qp *qp, struct local_peer *near) REQUIRES(qp->lock)
 {
 	struct port *port = near ? NULL : port_of_next(qp);
@@ -203,7 +203,7 @@ static uint32_t room_of(struct qp *qp, struct local_peer *near) REQUIRES(qp->loc
 	return port && port->link->ops->capacity ? port->link->ops->capacity(port->link) : UINT32_MAX;
 }
 
-/* A timer set to an earlier time is kept: when it fires, it is set again. */
+/* Sets the timer. A timer that is set to an earlier time is kept, and set again when it fires. */
 static void run_at(struct loop *l, struct qp *qp, uint64_t deadline) REQUIRES(qp->lock)
 {
 	if (deadline == NEVER || (qp->loop.timer_at && qp->loop.timer_at <= deadline))
@@ -218,8 +218,8 @@ void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 	run_at(l, qp, engine_deadline(qp));
 }
 
-/* True: all has been sent; false: the ring or the socket is full. */
-static bool run_send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
+/* Sends until nothing is left. False: the ring or the socket is full. */
+static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock)
 {
 	struct worker *w = own_worker ?: make_worker();
 	struct local_peer *near;
@@ -258,7 +258,7 @@ void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
 	bool all = true;
 
 	if (engine_has_work(qp, delay_ack) || unlikely(qp->req.changing))
-		all = run_send_all(l, qp, now, delay_ack);
+		all = send_all(l, qp, now, delay_ack);
 	set_deadline(l, qp);
 	if (!delay_ack || !all || !engine_has_work(qp, false))
 		delayed_ack_clear(qp);
@@ -274,7 +274,7 @@ void make_ready(struct loop *l, struct qp *qp)
 		return;
 	qp->loop.is_ready = true;
 	lock_take(&hca->ready_lock);
-	if (list_empty(&qp->ready)) /* not empty if run_ready() took a new QP for an old one */
+	if (list_empty(&qp->ready)) /* linked already if run_ready() took a new QP for an old one */
 		list_append(&hca->ready, &qp->ready);
 	atomic_store_explicit(&hca->has_ready, true, memory_order_relaxed);
 	lock_drop(&hca->ready_lock);
@@ -299,7 +299,7 @@ bool delayed_ack_run(struct loop *l, uint64_t now)
 
 	if (!qp)
 		return false;
-	/* as in run_ready() */
+	/* the QP may have been destroyed: as in run_ready() */
 	lock_take(&qp->lock);
 	if (qp->alive)
 		run_qp(l, qp, now, false);
@@ -313,7 +313,7 @@ bool run_ready(struct loop *l, uint64_t now)
 	uint32_t n = has_delayed_ack(l) && delayed_ack_run(l, now);
 
 	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
-		/* the QP may have been destroyed since, and the memory may be another QP: this does no harm */
+		/* the QP may have been destroyed since, and the memory be another QP's: running that does no harm */
 		lock_take(&qp->lock);
 		qp->loop.is_ready = false; /* from here on, a thread with something to send adds it again */
 		if (qp->alive)
@@ -323,8 +323,7 @@ bool run_ready(struct loop *l, uint64_t now)
 	return n > 0;
 }
 
-/* A request got no answer. `port` is only compared: it may have been closed, and is then not among the loop's
- * ports. */
+/* Tells the steering that a request got no answer. `port` is only compared: it may have been closed. */
 static void heed_silence(struct loop *l, const struct port *port, uint64_t now)
 {
 	if (!lock_try(&l->receive))

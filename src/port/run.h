@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs queue pairs: sends what the engine makes while qp->lock is held, so that packets of one QP leave in order. */
+/* Running queue pairs: sends what the engine makes while qp->lock is held, so that packets of one QP leave in order. */
 #ifndef UROCE_PORT_RUN_H
 #define UROCE_PORT_RUN_H
 
 #include "loop/helper.h"
 #include "loop/loop.h"
 
-/* run.c */
-/* What the calling thread needs to run QPs: 0 or -ENOMEM. Other threads make it when they run one, and try again later.
- */
+/* Makes the buffers with which the calling thread runs QPs: 0 or -ENOMEM. A thread without them makes them when it runs
+ * a QP, and without memory retries later. */
 int run_prepare(void);
-/* Runs the engine and sends until nothing is left to send. An ACK that may wait (delay_ack) leaves the QP in the
- * ready list. */
+/* Runs the engine and sends until nothing is left to send. `delay_ack`: an ACK may wait, with the QP in the ready list.
+ * `now`: ns. */
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
-/* Sets the timer of the QP, if it is not set to an earlier time. */
+/* Sets the timer of the QP, unless it is set to an earlier time. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
-/* The bytes that a QP may have in flight: its share of the buffers between this process and its peers. */
+/* Bytes that a QP may have in flight: its share of the buffers between this process and its peers. */
 uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* The QP has something to send that may wait a little. */
+/* Adds a QP to the ready list: it has something to send that may wait a little. */
 void make_ready(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
-/* Runs the QPs that are ready, and the QP with a delayed ACK. True: there were some. */
+/* Runs the ready QPs, and the QP with a delayed ACK. True: there were some. */
 bool run_ready(struct loop *l, uint64_t now);
-/* Runs only the QP with a delayed ACK. */
+/* Runs only the QP with a delayed ACK. True: there was one. */
 bool delayed_ack_run(struct loop *l, uint64_t now);
+/* Runs the QPs whose timers have fired. True: there were some. */
 bool run_timers(struct loop *l, uint64_t now);
 
 static inline void delayed_ack_clear(struct qp *qp) REQUIRES(qp->lock)
@@ -32,11 +32,13 @@ static inline void delayed_ack_clear(struct qp *qp) REQUIRES(qp->lock)
 		atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed);
 }
 
-/* Needs rx ownership: only a received packet leaves an ACK that may be delayed. False: another QP's ACK is delayed
- * already, the QP is in the ready list, or traffic is one-way, where the sender must not wait for long. */
+/* Delays the ACK of a QP until its next post. Needs rx ownership, as only a received packet leaves an ACK. False:
+ * another QP's ACK is delayed already, the QP is in the ready list, or traffic is one-way, where the sender must not
+ * wait. */
 static inline bool delayed_ack_set(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
-	struct qp *delayed_ack = atomic_load_explicit(&l->delayed_ack, memory_order_acquire); /* as above */
+	struct qp *delayed_ack =
+		atomic_load_explicit(&l->delayed_ack, memory_order_acquire); /* pairs with the release below */
 
 	if (!qp->req.lossless || qp->loop.is_ready || qp->resp.unacked > 1)
 		return false;

@@ -60,14 +60,14 @@ static void delegation_move(struct loop *l, struct qp *qp, uint16_t to, const st
 		engine_resume(qp, p->psn, msn);
 }
 
-/* The delegate's process has died: all that was acknowledged is in its last report. If it was in the middle of a
- * message, the rest of that is refused here, as the message has lost its SRQ. */
+/* Takes the responder back from a process that has died: its last report has all that was acknowledged. The rest of a
+ * message that it was receiving is refused here, as the message has lost its SRQ. */
 static void delegation_recall(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 {
 	struct xrc_delegation *a = &qp->xrc->delegation;
 
 	if (slot_is_alive(a->to)) {
-		l->handover.dead = l->handover.heard_out = 0; /* another process has its slot */
+		l->handover.dead = l->handover.heard_out = 0; /* another process has the slot */
 		return;
 	}
 	engine_resume(qp, a->expected, a->msn);
@@ -83,7 +83,7 @@ static void delegation_ask(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
 	handover_ask(&l->handover, qp->xrc->delegation.to, &ask);
 }
 
-/* Passes the packet to slot `to`; 0: to this process's engine. True: not for this engine. */
+/* Passes the packet to slot `to`; 0: to this process's engine. True: the packet is not for this engine. */
 static bool delegation_give(struct loop *l, const struct qp *qp, uint16_t to, const struct packet *p,
 			    const union ibv_gid *from, bool again) REQUIRES(qp->lock)
 {
@@ -92,7 +92,7 @@ static bool delegation_give(struct loop *l, const struct qp *qp, uint16_t to, co
 	return to;
 }
 
-/* The process of the SRQ. A packet for an SRQ that no process has is refused by this process. */
+/* The slot of the process with the SRQ; 0: this process, which also refuses packets for an SRQ that no process has. */
 static uint16_t process_of_srq(const struct loop *l, const struct qp *qp, uint32_t srqn) REQUIRES(qp->lock)
 {
 	uint16_t slot = hca_owner((struct hca *)&l->hca, srqn);
@@ -128,8 +128,9 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 	ahead = psn_diff(p->psn, expected);
 	if (ahead >= (int32_t)SELECTIVE_PSNS)
 		return true; /* no peer is so far ahead */
-	if (ahead <
-	    0) { /* data are requested from the process that has them; all else is acknowledged by the last delegate */
+	/* A duplicate: data are requested from the process that has them; all else is acknowledged by the last
+	 * delegate. */
+	if (ahead < 0) {
 		bool answered = flags & (IS_READ | IS_ATOMIC);
 
 		return delegation_give(l, qp, answered ? to : a->to, p, from, answered);
@@ -138,15 +139,14 @@ bool target_route(struct loop *l, struct qp *qp, const struct packet *p, const u
 		delegation_move(l, qp, to, p);
 		return delegation_give(l, qp, to, p, from, false);
 	}
-	if (ahead == 0 &&
-	    !(flags &
-	      IS_FIRST)) /* the packet names another SRQ than the first of its message: the delegate refuses it */
+	/* The packet names another SRQ than the first of its message, so the delegate refuses it. */
+	if (ahead == 0 && !(flags & IS_FIRST))
 		return delegation_give(l, qp, a->to, p, from, false);
+	/* The responder cannot move before the delegate rests; and a report may be lost. */
 	if (a->to)
-		delegation_ask(l,
-			       qp); /* until the delegate rests the responder cannot move; a report may be lost, too */
+		delegation_ask(l, qp);
 	else if (ahead > 0)
-		return false; /* a gap like any other */
+		return false; /* an ordinary gap */
 	else
 		engine_ask_from(qp, expected);
 	return true;
@@ -224,7 +224,7 @@ static struct qp *delegate_find(struct loop *l, uint32_t qpn)
 	return NULL;
 }
 
-/* The attributes of each step to RTR: an XRC target needs no more. */
+/* The attributes of each step to RTR, the last state that an XRC target needs. */
 static const struct {
 	enum ibv_qp_state to;
 	int mask;
@@ -234,7 +234,7 @@ static const struct {
 			      IBV_QP_MIN_RNR_TIMER},
 };
 
-/* With the attributes of the owner's QP. 0 or -errno. */
+/* Moves a delegate to RTR with the attributes of the owner's QP. 0 or -errno. */
 static int delegate_connect(struct qp *delegate, const struct handover_pass *h) REQUIRES(delegate->lock)
 {
 	const struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -257,8 +257,8 @@ static int delegate_connect(struct qp *delegate, const struct handover_pass *h) 
 	return err;
 }
 
-/* The owner looks after the paths, and the delegate sends by the one that is in use. But it says in what it sends, as
- * the owner does, whether there is an alternate path. */
+/* Sets the delegate's path to the one in use; the owner migrates. The delegate's packets tell, as the owner's do,
+ * whether there is an alternate path. */
 static void delegate_take_path(struct loop *l, struct qp *delegate, const struct handover_pass *h)
 	REQUIRES(delegate->lock)
 {
@@ -277,7 +277,7 @@ static void delegate_take_path(struct loop *l, struct qp *delegate, const struct
 		hook_set(HOOK_MIGRATION, true); /* for engine_mark() */
 }
 
-/* False: the responder cannot begin. */
+/* Prepares the delegate for a passed packet. False: the responder cannot begin. */
 static bool delegate_begin(struct loop *l, struct qp *delegate, const struct handover_pass *h) REQUIRES(delegate->lock)
 {
 	struct xrc_delegation *a = &delegate->xrc->delegation;

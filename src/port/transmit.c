@@ -8,15 +8,15 @@
 #include "port/down.h"
 #include "port/local_peer.h"
 
-/* A copy that failed, as when the driver has lost the GPU, fails the requests that follow. */
+/* A failed copy, as when the driver has lost the GPU, fails later requests. */
 void transmit_settle(void)
 {
 	if (hook_is_on(HOOK_GPU))
 		gpu_settle();
 }
 
-/* What listens to packets that leave. Where a port is down, what it concerns is lost, as on a cable that is unplugged.
- */
+/* Calls the hooks on packets that leave, then sends. Packets of a port that is down are lost, as on an unplugged
+ * cable. */
 static __attribute__((cold, noinline)) uint32_t transmit_heard(struct link *link, const struct link_tx *tx,
 							       uint32_t count)
 {

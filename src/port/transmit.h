@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one way out: every packet of every link leaves here. A hook that sees, changes or drops packets that leave
- * belongs in transmit_note(). */
+/* Transmission. The one way out: every packet of every link leaves here. A hook that sees, changes or drops packets
+ * that leave belongs in transmit_note(). */
 #ifndef UROCE_PORT_TRANSMIT_H
 #define UROCE_PORT_TRANSMIT_H
 
@@ -11,7 +11,7 @@
 #include "object/capture.h"
 #include "port/local_peer.h"
 
-/* What a packet leaves by, as the trace shows it. */
+/* The link by which a packet leaves, as the trace shows it. */
 enum transmit_by { BY_UDP, BY_RING };
 
 static inline __attribute__((always_inline)) void transmit_note(const struct packet *p, enum transmit_by by)
@@ -19,21 +19,21 @@ static inline __attribute__((always_inline)) void transmit_note(const struct pac
 	trace(send, p->dest_qpn, p->psn.v, p->opcode, p->length, packet_bytes(p), by);
 }
 
-/* Shows a packet that leaves to a capture. */
+/* Shows a leaving packet to a capture. */
 void transmit_capture(struct link *link, const struct link_tx *tx);
-/* The same for one that is placed, from its record: its values are in registers. */
+/* The same for a packet that was placed in a ring, read from its record: the values are in registers. */
 __attribute__((cold)) void transmit_capture_record(const void *record, uint32_t bytes, const struct path *path);
 
-/* Waits for copies that a packet may tell of. */
+/* Waits for GPU copies that a packet may announce. */
 __attribute__((cold)) void transmit_settle(void);
 
-/* Sends packets in order by a link. Returns the number of packets that are done; the others found the send buffer full
- * and are lost: who has much to send asks for its capacity first. More than `count`: LINK_UNREADABLE (link.h). For the
- * ring of a local peer the caller holds its lock and has checked the room. */
+/* Sends packets in order by a link. Returns the number of packets that are done. The others found the send buffer full
+ * and are lost: a caller with much to send reads the capacity first. More than `count`: LINK_UNREADABLE (link.h). For
+ * the ring of a local peer the caller holds its lock and has checked the room. */
 uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count);
 
-/* The same for a packet of the fast path, whose payload stands in the ring already, behind `header` bytes that this
- * fills in: the caller has their values in registers. */
+/* Sends a packet of the fast path, whose payload is in the ring already; fills in the `header` bytes before it. Inline,
+ * as the caller has the values in registers. */
 static inline __attribute__((always_inline)) void transmit_placed(struct local_peer *n, struct ring_mark *at,
 								  const struct packet *p, uint32_t header,
 								  const struct path *path) REQUIRES(n->lock)

@@ -6,10 +6,11 @@
 #include "link/ring.h"
 #include "loop/tuned.h"
 
-/* bytes in flight at once, of all QPs */
-#define BUDGET_MAX (512u << 10) /* bytes: not much more than a processor's cache */
-#define BUDGET_MIN (64u << 10)	/* bytes, however small the receive buffer of a peer like this process */
-#define QP_BUDGET  16384u	/* bytes of a QP, however many share the budget */
+/* budget of bytes in flight */
+#define BUDGET_MAX (512u << 10) /* bytes of all QPs at most: not much more than a processor's cache */
+#define BUDGET_MIN \
+	(64u << 10)	 /* bytes of all QPs at least, however small the receive buffer of a peer like this process */
+#define QP_BUDGET 16384u /* bytes of each QP at least */
 
 /* posting */
 #define TRAIN_CHARGE 16384u	 /* bytes of backlog that are sent at once, as a train; ib_write_bw */
@@ -22,7 +23,7 @@
 #define RX_RING_BATCH 32		       /* packets from one local peer before the next one's turn */
 #define RX_RING_ALL   (LOCAL_RING / RING_UNIT) /* packets: more than a ring holds */
 #define QUIET_AGAIN   (10 * USEC)	       /* ns between looks at a quiet port, if there are local peers */
-#define SELDOM_AGAIN  (50 * USEC)	       /* ns of the same at a silent one while local peers are at work */
+#define SELDOM_AGAIN  (50 * USEC)	       /* ns between looks at a silent port while local peers are at work */
 #define SILENT	      (10 * MSEC)	       /* ns without a packet that make a port silent */
 #define RARE_POLLS    8			       /* polls for each look, if they are further apart than QUIET_AGAIN */
 #define LOOK_LEAST    (300 * USEC)	       /* ns between looks at most; "contended" */
@@ -34,8 +35,8 @@
 #define EXPECT_AGAIN   (10 * USEC)	/* ns between checks whether an expected call has come */
 #define STOPPED_AGAIN  (20 * MSEC)	/* ns between checks whether a slow receiver has been stopped */
 #define CALL_AGAIN     SEC		/* ns between two calls of a slot that did not answer */
-#define RING_AGAIN     (LOCAL_RING / 4) /* bytes of room in a ring at which QPs that wait for it continue */
-#define DELEGATES_REAP 64		/* packets between checks for delegates whose owners have died */
+#define RING_AGAIN     (LOCAL_RING / 4) /* bytes free in a ring at which QPs that wait for room continue */
+#define DELEGATES_REAP 64		/* delegates made between checks for delegates whose owners have died */
 
 /* running QPs */
 #define READY_BATCH 64u		 /* QPs of one call */
@@ -47,6 +48,6 @@
 #define RAW_BATCH 64u	       /* frames of one reception */
 #define RAW_HOLD  (200 * MSEC) /* ns that a frame waits for a receive; the helper checks now and then */
 
-#define CLAIM_TRIES 10000 /* names tried for an XRC domain */
+#define CLAIM_TRIES 10000 /* tries at an XRC domain while another process holds it exclusively */
 
 #endif

@@ -11,7 +11,7 @@
 #define WAKE_MOST  (200 * USEC) /* ns of the same in an emulated machine; more means a busy processor */
 #define SPIN	   WAKE_LEAST	/* ns of polling before a thread sleeps: as long as a wake-up takes */
 
-/* a thread that polls in vain yields ... */
+/* yields of a thread that polls in vain */
 #define YIELD_AFTER   (20 * USEC) /* ns between two yields */
 #define YIELD_USED    (1 * USEC)  /* ns; another thread ran in a yield that took longer */
 #define YIELD_SHARE   8u	  /* part of a yield that another program used, 1/8, until the next one */
@@ -25,8 +25,8 @@
 #define STALE_AFTER   16u	      /* packets after which the clock is read again */
 #define FLUSH_AFTER   16u	      /* polls of a busy thread after which what waits is sent */
 
-/* ... or naps if another program wants the processor */
-#define CROWDED	       64 /* times the length of a long yield: for so long a thread naps and the helper does not spin */
+/* naps of such a thread, if another program wants the processor */
+#define CROWDED	       64 /* lengths of a long yield: during this time a thread naps and the helper does not spin */
 #define CROWDED_ONCE   8  /* the same after a single long yield */
 #define CROWDED_MOST   (256 * MSEC) /* ns; the same at most */
 #define NAP	       (100 * USEC) /* ns of a nap at most */
@@ -34,18 +34,20 @@
 #define NAP_AFTER_PORT (60 * USEC)  /* ns between naps of the network; a wake-up for each packet makes short trains */
 
 /* waits */
-#define VAIN_SURE  4u	/* consecutive spins in vain, after which the peer may wait for this processor ... */
-#define VAIN_AGAIN 128u /* ... and one wait of so many spins */
+#define VAIN_SURE                                                                                                     \
+	4u /* consecutive spins in vain after which the peer may wait for this processor: threads wait without a spin \
+	    */
+#define VAIN_AGAIN 128u /* waits for each further spin after VAIN_SURE */
 
 /* guard: the helper's looks at a thread that polls, in wake-ups (h->wake, 20 us or more) */
 #define POLL_RECENT(h) ((h)->wake)	   /* ns since a poll: the thread polls still */
 #define POST_RECENT(h) ((h)->wake * 5 / 2) /* ns since a post: it will poll again */
 #define POST_LONG(h)   ((h)->wake * 25)	   /* ns since a poll: it only posts */
 #define GUARD_FIRST(h) POST_RECENT(h)	   /* ns until the first look: 50 us */
-#define GUARD_SURE     3u		   /* looks, each after twice the time, after which a thread polls for good */
-#define GUARD_LAST     5u		   /* looks after which the time is constant */
-#define SLACK_PRECISE  1000ul		   /* ns of timer slack */
-#define SLACK_LAX      4000000ul	   /* ns of the same if a thread polls for good: a processor's tick */
+#define GUARD_SURE     3u	 /* consecutive looks, each after twice the time, after which a thread polls for good */
+#define GUARD_LAST     5u	 /* looks after which the time is constant */
+#define SLACK_PRECISE  1000ul	 /* ns of timer slack */
+#define SLACK_LAX      4000000ul /* ns of timer slack if a thread polls for good: a processor's tick */
 
 /* the helper while it works */
 #define ANSWER_DELAY (10 * USEC)	/* ns that an ACK waits for an answer */
@@ -53,8 +55,8 @@
 #define TRAIN_LEAST  8u			/* packets of a train that counts */
 #define STREAM_SURE  8			/* consecutive trains that make a stream */
 #define STREAM_LONG  (STREAM_SURE + 64) /* the same of a long one */
-#define STREAM_DOUBT 32			/* trains more for the next stream after a long one ... */
-#define STREAM_MOST  4096		/* ... twice as many after each short one, up to this */
+#define STREAM_DOUBT 32			/* more trains until the next stream counts, after a long one */
+#define STREAM_MOST  4096		/* the same at most; doubled after each short stream */
 #define NOT_YET	     (50 * USEC)	/* ns between two calls of a handler that can do nothing yet */
 #define SLICE	     (100 * USEC)	/* ns of a slice, so that the woken helper preempts a thread that spins */
 
@@ -62,9 +64,9 @@
 #define WAITFD_OTHERS  64	  /* arms of other waitfds of the thread, after which one of them is joined */
 #define WAITFD_APART   1024	  /* arms without a joined one, after two threads armed one each */
 #define WAITFD_TRIES   8	  /* looks for what came while the thread armed */
-#define WAITFD_VAIN    (1 * MSEC) /* ns that an ACK waited in vain for an answer; then ... */
-#define WAITFD_AT_ONCE 16u	  /* ... so many ACKs leave at once ... */
-#define WAITFD_MOST    4096u	  /* ... twice as many each time, up to this */
+#define WAITFD_VAIN    (1 * MSEC) /* ns that an ACK waited in vain for an answer */
+#define WAITFD_AT_ONCE 16u	  /* ACKs that leave at once after such a wait */
+#define WAITFD_MOST    4096u	  /* the same at most; doubled each time */
 
 #define EXIT_TRIES     1000	    /* yields of exit() while another thread receives */
 #define HANDLERS_FRESH (100 * MSEC) /* ns until signal handlers are read again, which takes 4 us */

@@ -29,7 +29,7 @@ static int begin_version(const char *argument, char *answer, size_t room, int *g
 	return 0;
 }
 
-/* The caller is the collector, and waits for the answer: so this does not wait for it. */
+/* Does not wait for the collector, which is the caller and waits for this answer. */
 static int begin_pcap(const char *argument, char *answer, size_t room, int *give)
 {
 	int err = capture_connect(argument, false);
@@ -42,7 +42,7 @@ static int begin_pcap(const char *argument, char *answer, size_t room, int *give
 	return err;
 }
 
-/* What there is, as a file (base/stat_file.h). */
+/* Answers with a file of all objects (base/stat_file.h). */
 static int begin_stat(const char *argument, char *answer, size_t room, int *give)
 {
 	int fd = stat_take(argument);
@@ -65,7 +65,7 @@ static int begin_trace(const char *argument, char *answer, size_t room, int *giv
 	return min_of(fd, 0);
 }
 
-static unsigned counting; /* connections that want bytes to be counted; the helper thread's */
+static unsigned counting; /* connections that want bytes to be counted. The helper thread's */
 
 static int begin_count(const char *argument, char *answer, size_t room, int *give)
 {
@@ -111,7 +111,7 @@ int control_open(struct control *c)
 	return err;
 }
 
-/* Who sees the end of the connection knows that what it asked for has ended. */
+/* Ends a connection. What it asked for ends first, so a command that sees the end can rely on that. */
 static void end_connection(struct control_connection *n)
 {
 	if (n->verb)
@@ -189,7 +189,7 @@ static void serve_request(struct control_connection *n, const char *request)
 	const struct control_verb *verb;
 	int give = -1;
 
-	if (n->verb) /* one thing at a time */
+	if (n->verb) /* one request at a time */
 		snprintf(answer, sizeof(answer), "error this connection has begun '%s' already", n->verb->name);
 	else if ((verb = answer_request(request, answer, sizeof(answer), &give)) && verb->end)
 		n->verb = verb;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of these requests; "version" tells it. */
+/* Version of these requests, as "version" answers. */
 #define CONTROL_VERSION	    1
 #define CONTROL_MESSAGE	    4096 /* bytes of a request or an answer at most */
 #define CONTROL_CONNECTIONS 8
@@ -23,30 +23,31 @@ struct control_verb {
 	 * empty before. A descriptor that it puts into *give goes with the answer, and is closed here. 0 or -errno.
 	 * Called by the helper thread, without locks. */
 	int (*begin)(const char *argument, char *answer, size_t room, int *give);
-	void (*end)(void); /* the connection that began it has ended; NULL: nothing to do */
+	void (*end)(void); /* called when the connection that began it has ended; NULL: nothing to do */
 };
 
-/* All of this belongs to the helper thread, but for open and close. */
+/* All fields belong to the helper thread, except in open and close. */
 struct control {
 	bool is_open;
 	int listener;
 	struct control_connection {
-		int fd; /* meaningful if `used` */
+		int fd; /* valid if `used` */
 		bool used;
-		const struct control_verb *verb; /* what it has begun, and has an end; else NULL */
+		const struct control_verb *verb; /* the request that is under way and has an end; else NULL */
 	} connection[CONTROL_CONNECTIONS];
 };
 
-/* Listens. -errno: nothing is open; the process runs without. */
+/* Listens. 0, or -errno and nothing is open: the process runs without. control_close(): ends every connection. */
 int control_open(struct control *c);
 void control_close(struct control *c);
 
-/* In a child after fork: closes the descriptors, and ends nothing. */
+/* Closes the descriptors without ending requests, in a child of fork(). */
 void control_abandon(struct control *c);
 
-/* The listener is readable: accepts. The descriptor to be watched; -EAGAIN: no more; another -errno: one was closed. */
+/* Accepts, when the listener is readable. Returns the descriptor to be watched; -EAGAIN: no more; another -errno: one
+ * was closed. */
 int control_accept(struct control *c);
-/* A connection is readable, or has ended. */
+/* Handles a connection that is readable or has ended. */
 void control_serve(struct control *c, int fd);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* "list": a file in *give, each line a rule: its number, how often it could have fired, how often it did, its text.
- * "add RULE": the answer is its number. "remove N", "clear". As control_verb.begin. */
+/* As control_verb.begin. "list": a file in *give with a line for each rule: its number, how often it could have fired,
+ * how often it did, its text. "add RULE": the answer is its number. "remove N", "clear". */
 int control_fault(const char *argument, char *answer, size_t room, int *give);
 
 #endif

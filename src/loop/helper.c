@@ -125,7 +125,7 @@ void helper_kick(struct loop *l)
 
 void helper_set_timer(struct helper *h, uint64_t when)
 {
-	/* may read a stale value only before the helper's next exchange of the state: see the top of the file */
+	/* a stale value is possible only before the helper's next exchange of the state: see helper_thread.c */
 	if (atomic_load_explicit(&h->timer_at, memory_order_relaxed) <= when)
 		return;
 	lock_take(&h->timer_lock);
@@ -148,7 +148,7 @@ void helper_timer_fired(struct helper *h)
 
 static enum helper_state read_state(struct helper *h)
 {
-	/* pairs with helper_enter(): a read-modify-write, see the top of the file */
+	/* pairs with helper_enter(): a read-modify-write, see helper_thread.c */
 	return atomic_fetch_add_explicit(&h->state, 0, memory_order_acq_rel);
 }
 
@@ -171,8 +171,8 @@ void helper_deadline(struct loop *l, uint64_t when)
 
 void helper_ready(struct loop *l)
 {
-	/* in GUARD the helper looks soon; a thread in loop_wait() sends before it sleeps, or has the helper look
-	 * when it leaves */
+	/* In GUARD the helper looks soon. A thread in loop_wait() sends before it sleeps, or has the helper look when
+	 * it leaves. */
 	if (read_state(&l->helper) == HELPER_ARMED && !helper_drivers(&l->helper))
 		helper_set_timer(&l->helper, clock_now() + READY_DELAY);
 }

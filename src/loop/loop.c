@@ -13,7 +13,7 @@ void loop_drop_user(struct loop *l, bool is_context)
 	bool last;
 
 	if (loop_is_inert(l))
-		return; /* a child's copy: belongs to the parent */
+		return; /* a child's copy, which belongs to the parent */
 	lock_take(&loop_life);
 	if (!is_context)
 		l->pins--;

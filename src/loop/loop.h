@@ -34,25 +34,25 @@ struct caller {
 struct local {
 	struct lock lock;
 	bool on;
-	int listener; /* -1: no process can call */
-	int doorbell; /* an eventfd that local peers write. -1: none. Changed with l->receive held too */
+	int listener; /* listening socket; -1: no process can call */
+	int doorbell; /* eventfd that local peers write; -1: none. Changed with l->receive held too */
 	bool watched; /* `doorbell` is in the helper's epoll set. Guarded by l->receive, as port->watched is */
 	struct list callers, gone;
-	_Atomic bool called;	   /* some process has been called, so others can write the doorbell */
-	_Atomic uint32_t expected; /* processes that were called and have not called back yet. Relaxed: a hint */
-	uint64_t looked;	   /* ns: the last check whether one has called back */
+	_Atomic bool called;	   /* some process has been called, so others may write the doorbell */
+	_Atomic uint32_t expected; /* number of processes that were called and have not called back. Relaxed: a hint */
+	uint64_t looked;	   /* ns: time of the last check whether one has called back */
 	struct local_peer *by_slot[SLOTS + 1];
 	uint64_t refused[(SLOTS + 1) / 64]; /* slots with which a meeting failed for lack of memory: everything goes by
 					       udp there, in both directions */
-	_Atomic(struct local_peer *) near[SLOTS + 1]; /* those met: port/nearby.h says which lock a reader needs */
+	_Atomic(struct local_peer *) near[SLOTS + 1]; /* met local peers, by slot. Lock: port/nearby.h */
 	struct lock mads_lock;			      /* held while a MAD's sender reads `near` */
-	_Atomic uint64_t wanted[(SLOTS + 1) / 64];    /* slots to be called: the helper clears the bits */
-	_Atomic uint64_t wanted_at[SLOTS + 1];	      /* ns: when that call was asked for; 0: never. Relaxed: a hint */
+	_Atomic uint64_t wanted[(SLOTS + 1) / 64];    /* set of slots to be called; the helper clears the bits */
+	_Atomic uint64_t wanted_at[SLOTS + 1];	      /* ns: time of the last such request; 0: never. Relaxed: a hint */
 
 	struct local_peer *rx_ring[2 * (SLOTS + 1)]; /* local peers to receive from. Guarded by l->receive */
 	uint32_t rx_rings;
-	_Atomic bool stuck; /* hint: some local peer has QPs in `stuck` */
-	/* receives all that a local peer has sent: port/receive.c. Constant */
+	_Atomic bool stuck; /* some local peer has QPs in `stuck`. A hint */
+	/* Receives all that a local peer has sent: port/receive.c. Constant. */
 	void (*drain)(struct loop *l, struct local_peer *n);
 };
 
@@ -65,120 +65,118 @@ static inline bool local_is_stuck(struct local *local)
 struct port {
 	struct loop *loop;
 	struct link *link;
-	uint32_t users;	 /* paths: guarded by `life` */
-	bool raw;	 /* carries whole Ethernet frames: raw.c owns it, and counts QPs as its users */
-	bool watched;	 /* in the helper's epoll set. Guarded by `receive` */
-	uint32_t busy;	 /* the next `busy` polls read it, because something came. Guarded by `receive` */
-	uint64_t looked; /* ns: the last time it was read. Guarded by `receive` */
-	uint64_t heard;	 /* ns: the last time that something was there. Guarded by `receive` */
+	uint32_t users;	 /* number of paths. Guarded by `life` */
+	bool raw;	 /* the port carries whole Ethernet frames: raw.c owns it, and counts QPs as its users */
+	bool watched;	 /* the port is in the helper's epoll set. Guarded by `receive` */
+	uint32_t busy;	 /* number of next polls that read the port, because something came. Guarded by `receive` */
+	uint64_t looked; /* ns: time of the last read. Guarded by `receive` */
+	uint64_t heard;	 /* ns: time of the last packet. Guarded by `receive` */
 	struct steered steered;
 
-	/* of a multicast group: */
-	int netif;	  /* the interface; 0: not a group's port. Constant */
-	uint32_t *member; /* the QPs that get a copy. Guarded by `receive`; written with `life` held too */
+	/* Fields of a multicast group's port. */
+	int netif;	  /* interface; 0: not a group's port. Constant */
+	uint32_t *member; /* QPNs that get a copy. Guarded by `receive`; written with `life` held too */
 	uint32_t members;
 };
 
-/* Which thread receives packets and serves timers. Only the helper thread changes it. */
+/* The thread that receives packets and serves timers. Only the helper thread changes the state. */
 enum helper_state {
-	HELPER_ARMED,  /* the helper. It sleeps until a packet comes or a timer is due */
-	HELPER_GUARD,  /* application threads that poll. The helper checks from time to time that they still poll */
-	HELPER_DRIVEN, /* an application thread that is blocked in loop_wait(). The helper serves timers only */
+	HELPER_ARMED,  /* the helper, which sleeps until a packet comes or a timer is due */
+	HELPER_GUARD,  /* application threads that poll; the helper checks from time to time that they still do */
+	HELPER_DRIVEN, /* an application thread blocked in loop_wait(); the helper serves timers only */
 };
 
 struct helper {
 	bool running;		   /* guarded by `life` */
-	void *(*main)(void *loop); /* what the thread does: progress/helper_thread.c. Constant */
+	void *(*main)(void *loop); /* the thread's function: progress/helper_thread.c. Constant */
 	pthread_t thread;
-	int epoll; /* the links (ONESHOT: armed when the helper is), timer, kick, slot, service, watched fds */
+	int epoll; /* epoll set: links (ONESHOT: armed when the helper is), timer, kick, slot, service, watched fds */
 	int kick;  /* eventfd: wakes the helper to look for work */
 	int timer; /* timerfd */
-	_Atomic bool stop, flush; /* requests to the helper: set before the kick */
+	_Atomic bool stop, flush; /* requests to the helper, set before the kick */
 	_Atomic uint32_t state;	  /* enum helper_state */
-	_Atomic uint32_t drivers; /* threads that are in loop_wait() and receive */
+	_Atomic uint32_t drivers; /* number of threads in loop_wait() that receive */
 
 	struct lock timer_lock;	   /* timer and timer_at change together */
-	_Atomic uint64_t timer_at; /* what the timerfd is set to; NEVER: not set. Read without the lock as a hint */
+	_Atomic uint64_t timer_at; /* ns: setting of the timerfd; NEVER: not set. Read without the lock as a hint */
 
-	uint64_t crowded_until; /* ns: until then other threads want the helper's processor. The helper's own */
-	uint64_t train_at;	/* ns: when the last train of packets came. The helper's own */
-	int32_t trains, doubt;	/* consecutive trains, below 0 after a stream ended; the doubt that a new stream starts
-				   with. The helper's own */
-	uint64_t wake;		/* ns: how long a wake-up takes on this machine. The helper's own */
-	uint64_t looked;	/* ns: when it last asked whether a thread that waits receives. The helper's own */
+	uint64_t crowded_until; /* ns: until this time other threads want the helper's processor. The helper's own */
+	uint64_t train_at;	/* ns: time of the last train of packets. The helper's own */
+	int32_t trains, doubt;	/* consecutive trains, < 0 after a stream; doubt of a new one. The helper's own */
+	uint64_t wake;		/* ns of a wake-up on this machine. The helper's own */
+	uint64_t looked;	/* ns: time of the last check whether a waiting thread receives. The helper's own */
 	bool no_pwait2;		/* epoll_pwait2(2) is missing. The helper's own */
 	bool lax;		/* a long timer slack is set. The helper's own */
 
-	int renew; /* eventfd: readable while some threads that sleep in loop_wait() do not know all ports */
+	int renew; /* eventfd, readable while some threads that sleep in loop_wait() do not know all ports */
 	struct lock renew_lock;	    /* guards the fields below, up to `unaware` */
-	uint32_t round;		    /* counts changes of the ports */
-	uint32_t sleepers, unaware; /* sleeping threads; those of them that fell asleep before the last change */
+	uint32_t round;		    /* count of changes of the ports */
+	uint32_t sleepers, unaware; /* number of sleeping threads; of those that fell asleep before the last change */
 
 	struct lock watch_lock; /* held while a handler runs */
 	struct list watches;
-	bool not_yet; /* set by a handler that can do nothing yet. The helper's own */
+	bool not_yet; /* a handler can do nothing yet. The helper's own */
 
 	struct control control;
 };
 
-/* waitfd.c: which descriptor of the program's is joined to the doorbell and ports. Guarded by `receive`. */
+/* The descriptor of the program's that is joined to the doorbell and the ports: progress/waitfd.c. Guarded by
+ * `receive`. */
 struct waiting {
 	struct waitfd *fd;  /* NULL: none */
-	const void *thread; /* that armed it */
-	uint32_t others;    /* that this thread has armed since */
-	uint32_t apart;	    /* so many more arms do not join one */
-	uint32_t spare;	    /* so many more ACKs leave before the thread sleeps: one has waited for an answer in vain */
-	uint32_t doubt;	    /* how many left so the last time */
-	uint64_t left_at;   /* ns: when one was left to travel with an answer */
+	const void *thread; /* the thread that armed `fd` */
+	uint32_t others;    /* number of waitfds that this thread has armed since */
+	uint32_t apart;	    /* arms left that join no descriptor */
+	uint32_t spare;	    /* ACKs left that leave before the thread sleeps, as one has waited for an answer in vain */
+	uint32_t doubt;	    /* value of `spare` after the last such wait */
+	uint64_t left_at;   /* ns: time at which an ACK began to wait for an answer */
 };
 
 #define AT_WORK (UINT64_MAX / 2) /* later than every real time */
 
 struct loop {
 	struct hca hca;
-	uint32_t users; /* open contexts. Guarded by `life` */
+	uint32_t users; /* number of open contexts. Guarded by `life` */
 	uint32_t pins;	/* threads that use it without a context: loop_pin(). Guarded by `life` */
-	bool ended;	/* the last context is closed: those threads have to leave. Guarded by `receive` */
+	bool ended;	/* the last context is closed, so those threads must leave. Guarded by `receive` */
 	struct slot slot;
 	struct steering steering;
-	_Atomic uint32_t budget; /* bytes in flight of all QPs together. Relaxed: an estimate */
+	_Atomic uint32_t budget; /* bytes that all QPs together may have in flight. Relaxed: an estimate */
 	uint32_t processors;
 
-	_Alignas(CACHE_LINE) struct lock receive; /* rx ownership: the thread that holds it receives */
-	/* A QP with a local peer whose ACK is delayed. The ACK leaves with the next post, or with the next poll
-	 * that brings nothing for the QP, whichever is first. So traffic in both directions need not enter and
-	 * leave the ready list. Set by the rx owner, cleared by any thread. Relaxed: helper_ready() explains the
-	 * order. */
+	_Alignas(CACHE_LINE) struct lock receive; /* rx ownership: the thread that holds this lock receives */
+	/* A QP with a local peer, whose ACK is delayed. The ACK leaves with the next post, or with the next poll that
+	 * brings nothing for the QP, so that traffic in both directions need not enter and leave the ready list. Set by
+	 * the rx owner, cleared by any thread. Relaxed: helper_ready() explains the order. */
 	_Atomic(struct qp *) delayed_ack;
 	bool delayed_ack_again;	 /* set again since this poll began. Guarded by `receive` */
-	_Atomic uint32_t offers; /* sched_yield() calls of threads that poll and find nothing. Relaxed: a hint */
-	/* ns: the last time that an application thread made progress, and that one sent what it posted; AT_WORK:
-	 * one is sending now. Relaxed: hints, by which the helper stays out of its way */
+	_Atomic uint32_t offers; /* count of sched_yield() calls by threads that poll in vain. Relaxed: a hint */
+	/* ns: times at which an application thread last made progress, and last sent what it posted; AT_WORK: one is
+	 * sending now. Relaxed: hints for the helper, which stays out of the way. */
 	_Atomic uint64_t last_poll, last_post;
 	struct poller poller;
 	/* Guarded by `receive`; written with `life` held too, so either lock is enough to read. */
 	struct port **port;
 	uint32_t ports;
-	uint64_t looked;    /* ns: when the ports' turn came last. Guarded by `receive` */
-	bool ports_busy;    /* one of them has brought something lately. Guarded by `receive` */
+	uint64_t looked;    /* ns: time at which the ports were last read. Guarded by `receive` */
+	bool ports_busy;    /* a port has brought something lately. Guarded by `receive` */
 	bool rx_rings_busy; /* a local peer has sent something since the ports were last read. Guarded by `receive` */
 	struct waiting waiting;
 
-	/* QPs that sent something in this tick and in the last (a tick is about 1 ms): they share the budget.
-	 * Relaxed: estimates */
+	/* The current tick of about 1 ms; QPs that sent something in this tick, and in the last: they share the budget.
+	 * Relaxed: estimates. */
 	_Atomic uint32_t tick, active, active_before;
 
 	struct local local;
 	struct helper helper;
-	struct qp **delegate; /* target.c: guarded by `receive` */
+	struct qp **delegate; /* QPs of target.c. Guarded by `receive` */
 	uint32_t delegates;
-	/* progress/life.c: the last context is closed; nobody uses it any more */
+	/* Of progress/life.c: called when the last context is closed; when nobody uses the loop any more. */
 	void (*end)(struct loop *l);
 	void (*free)(struct loop *l);
 	struct handover handover; /* guarded by `receive` */
 };
 
-/* loop.c */
 extern _Atomic(struct loop *) loop_current;
 
 static inline struct loop *loop_of(const struct qp *qp)
@@ -191,8 +189,8 @@ static inline bool loop_is_inert(const struct loop *l)
 	return hca_is_inert(&l->hca);
 }
 
-/* The time, at most a few ms too late and never too early, for a fraction of the cost. For time-outs of links that
- * lose nothing. */
+/* The time in ns, at most a few ms late and never early, for a fraction of the cost: for time-outs of links that lose
+ * nothing. */
 static inline uint64_t clock_about(void)
 {
 	struct timespec t;
@@ -207,7 +205,7 @@ static inline bool has_ready(struct loop *l)
 	return atomic_load_explicit(&l->hca.has_ready, memory_order_relaxed);
 }
 
-/* Whether an ACK is delayed until the next post. A hint. */
+/* True if an ACK is delayed until the next post. A hint. */
 static inline bool has_delayed_ack(struct loop *l)
 {
 	/* acquire pairs with delayed_ack_set(): the QP may be new */
@@ -222,12 +220,13 @@ extern struct lock loop_life;
 /* Takes `loop_life`; returns the loop, or NULL. In either case the caller calls loop_release(). */
 struct loop *loop_hold(void) ACQUIRE(loop_life);
 void loop_release(void) RELEASE(loop_life);
-/* The loop, or NULL. It is not freed before loop_unpin(), even if the last context is closed. */
+/* The loop, or NULL. The loop is not freed before loop_unpin(), even if the last context is closed. */
 struct loop *loop_pin(void);
 void loop_unpin(struct loop *l);
-/* Whether this process has a loop now. A hint. */
+/* True if this process has a loop now. A hint. */
 bool loop_exists(void);
-/* A context is closed (`is_context`), or a thread has left after loop_pin(): the last one frees the loop. */
+/* Drops a user of the loop: a context that is closed (`is_context`), or a thread of loop_pin(). The last one frees the
+ * loop. */
 void loop_drop_user(struct loop *l, bool is_context);
 
 #endif

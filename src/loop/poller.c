@@ -16,10 +16,10 @@ void poller_learn_self(void)
 	poller_self = (pid_t)syscall(SYS_gettid);
 }
 
-/* Of processor, ns; 0: there is no such thread in this process. */
+/* Processor time of a thread, in ns; 0: this process has no such thread. */
 static uint64_t thread_used(pid_t thread)
 {
-	/* as pthread_getcpuclockid(3) makes it; the low bits: of one thread, by the scheduler */
+	/* as pthread_getcpuclockid(3); the low bits: of one thread, by the scheduler */
 	clockid_t id = (clockid_t)(~(unsigned)thread << 3 | 4 | 2);
 	struct timespec t;
 
@@ -30,8 +30,7 @@ uint32_t poller_waits(struct poller *p, uint64_t now, uint64_t polled)
 {
 	pid_t thread = atomic_load_explicit(&p->thread, memory_order_relaxed);
 	uint64_t used = thread ? thread_used(thread) : 0;
-	bool computes =
-		used - p->used > (now - p->at) / 2; /* it has used the processor for more than half of the time */
+	bool computes = used - p->used > (now - p->at) / 2; /* more than half of the time */
 	bool polls = polled != p->polled, known = p->used;
 	uint32_t excused = polls ? 0 : p->excused;
 	bool waits;

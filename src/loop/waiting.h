@@ -11,10 +11,11 @@
 struct waitfd {
 	struct loop *loop; /* constant */
 	int fd;		   /* the epoll instance. Constant */
-	bool rung;	   /* something has come since waitfd_was_rung() that may have made it readable */
+	bool rung;	   /* something has come since waitfd_was_rung(), so the descriptor may have been readable */
 };
 
-/* A port, or the doorbell, comes or goes. */
+/* waiting_add(), waiting_remove(): a port, or the doorbell, comes or goes. waiting_watch(), waiting_unwatch(): adds a
+ * descriptor to the epoll instance of `w`, or removes it. */
 void waiting_add(struct loop *l, int fd) REQUIRES(l->receive);
 void waiting_remove(struct loop *l, int fd) REQUIRES(l->receive);
 void waiting_watch(const struct waitfd *w, int fd);

@@ -63,8 +63,8 @@ static void arm_doorbell(struct loop *l) REQUIRES(l->receive)
 	}
 }
 
-/* Has the links wake the helper, also for what is there already. */
-static void helper_arm(struct loop *l)
+/* Arms the links: they wake the helper, also for what has come before. */
+static void arm(struct loop *l)
 {
 	struct helper *h = &l->helper;
 
@@ -99,7 +99,7 @@ static void let_drive(struct loop *l, uint64_t now)
 	helper_enter(&l->helper, HELPER_DRIVEN);
 	run_timers(l, now);
 	helper_set_timer(&l->helper, timers_next(&l->hca.timers));
-	if (!helper_drivers(&l->helper)) /* it has left meanwhile */
+	if (!helper_drivers(&l->helper)) /* the thread has left meanwhile */
 		helper_set_timer(&l->helper, now + LEAVE_LOOK);
 }
 
@@ -116,9 +116,9 @@ static bool application_polls(struct loop *l, uint64_t now)
 	return now < polled + POLL_RECENT(h) || (now < posted + POST_RECENT(h) && now < polled + POST_LONG(h));
 }
 
-/* True: another thread wanted this processor and will again. Spinning would take time from it, and a yield would
- * cost the helper a whole slice of its time. */
-static bool helper_is_crowded(struct helper *h, uint64_t now)
+/* True if another thread wanted this processor and will again. Spinning would take time from that thread, and a yield
+ * would cost the helper a whole slice of its time. */
+static bool is_crowded(struct helper *h, uint64_t now)
 {
 	uint64_t back;
 
@@ -131,11 +131,10 @@ static bool helper_is_crowded(struct helper *h, uint64_t now)
 	return false;
 }
 
-/* Trains come in quick succession, and no thread here has to do anything for the next one to come. Polling for it
- * without a pause costs other threads of this processor little, as the scheduler gives them their share; a yield
- * would give them a whole slice and no less. Sleeping costs the sender, which must wake the helper each time, as
- * much as half a train. Where the next train waits for other threads to run here, streams are short, and doubt
- * grows. */
+/* True during a stream: trains come in quick succession, and no thread here has to act for the next one to come.
+ * Polling without a pause costs other threads of this processor little, as the scheduler gives them their share; a
+ * yield would give them a whole slice. Sleeping costs the sender, which must wake the helper each time, half a train.
+ * If the next train waits for threads here, streams are short, and doubt grows. */
 static bool is_stream(const struct helper *h)
 {
 	return h->trains > STREAM_SURE;
@@ -156,7 +155,7 @@ static void helper_end_stream(struct helper *h)
 	h->trains = -h->doubt;
 }
 
-/* Nothing has come for `quiet` ns. True: it is time to sleep. */
+/* True if it is time to sleep, as nothing has come for `quiet` ns. */
 static bool is_over(struct helper *h, uint64_t quiet)
 {
 	if (likely(!is_stream(h)))
@@ -167,8 +166,8 @@ static bool is_over(struct helper *h, uint64_t quiet)
 	return true;
 }
 
-/* Works until nothing has come for a while, or an application thread takes over. True: it is still the helper's
- * work. */
+/* Works until nothing has come for a while, or an application thread takes over. True: the work is still the
+ * helper's. */
 static bool work(struct loop *l, uint64_t start)
 {
 	uint64_t quiet = start, now = start;
@@ -184,8 +183,8 @@ static bool work(struct loop *l, uint64_t start)
 		}
 		if (run_timers(l, now) || n) {
 			quiet = now;
-		} else if (!is_stream(&l->helper) && helper_is_crowded(&l->helper, clock_now())) {
-			run_ready(l, clock_now()); /* it may be long until the next chance */
+		} else if (!is_stream(&l->helper) && is_crowded(&l->helper, clock_now())) {
+			run_ready(l, clock_now()); /* the next chance may come late */
 			return true;
 		}
 		now = clock_now();
@@ -197,8 +196,8 @@ static bool work(struct loop *l, uint64_t start)
 	return false;
 }
 
-/* Whether a thread that waits for a descriptor by itself has received since the last look. */
-static bool helper_is_spared(struct loop *l, uint64_t now)
+/* True if a thread that waits for a descriptor by itself has received since the last look. */
+static bool is_spared(struct loop *l, uint64_t now)
 {
 	struct helper *h = &l->helper;
 	bool spared = waitfd_receives(l, h->looked, now);
@@ -211,7 +210,7 @@ static bool helper_is_spared(struct loop *l, uint64_t now)
 
 /* Chooses the next state; `step` counts the times in GUARD in succession. Returns the next step; 0: wait for an
  * event. */
-static uint32_t helper_look(struct loop *l, uint32_t step)
+static uint32_t look(struct loop *l, uint32_t step)
 {
 	struct helper *h = &l->helper;
 	uint64_t now = clock_now();
@@ -220,8 +219,8 @@ static uint32_t helper_look(struct loop *l, uint32_t step)
 
 	if (polls)
 		poller_polls(&l->poller, step > GUARD_SURE);
-	else if (!excused && !helper_drivers(h) && !helper_is_spared(l, now) && work(l, now)) {
-		helper_arm(l);
+	else if (!excused && !helper_drivers(h) && !is_spared(l, now) && work(l, now)) {
+		arm(l);
 		return 0;
 	}
 	if (helper_drivers(h)) {
@@ -232,7 +231,7 @@ static uint32_t helper_look(struct loop *l, uint32_t step)
 	helper_enter(h, HELPER_GUARD);
 	if (step == GUARD_SURE)
 		unwatch_ports(l);
-	if (excused) /* look again soon: it may compute by then */
+	if (excused) /* look again soon: the thread may compute by then */
 		step = step ? GUARD_SURE - 2 + excused : 0;
 	return min_of(step + 1, GUARD_LAST);
 }
@@ -253,8 +252,8 @@ static void serve_kick(struct loop *l)
 	local_serve_wanted(l);
 }
 
-/* With a long slack, a step ends at the next tick. A timer interrupt of its own costs a thread that polls on this
- * processor 60 us in a virtual machine, a sixteenth of its time in all. */
+/* Sets the timer slack. With a long one, a step ends at the next tick: a timer interrupt of its own costs a thread that
+ * polls on this processor 60 us in a virtual machine, a sixteenth of its time. */
 static void be_lax(struct helper *h, bool lax)
 {
 	if (h->lax != lax)
@@ -294,8 +293,8 @@ static void serve_control(struct helper *h, int fd)
 			helper_control(h, EPOLL_CTL_ADD, SOURCE_CONTROL, fd, EPOLLIN);
 }
 
-/* True: check what the application threads do. */
-static bool loop_helper_serve(struct loop *l, enum source source, int fd)
+/* Serves an event of the epoll set. True: check what the application threads do. */
+static bool serve(struct loop *l, enum source source, int fd)
 {
 	switch (source) {
 	case SOURCE_PORT:
@@ -329,7 +328,7 @@ static bool loop_helper_serve(struct loop *l, enum source source, int fd)
 	return false;
 }
 
-/* Waits for the step's time, or without a limit. h->wake is a running mean of how late the wake-up is. */
+/* Waits for the step's time, or without a limit. h->wake is a running mean of how late wake-ups are. */
 static int wait_events(struct helper *h, struct epoll_event *events, uint32_t step)
 {
 	uint64_t timeout = step ? GUARD_FIRST(h) << (step - 1) : 0, due = step ? clock_now() + timeout : NEVER, now;
@@ -348,7 +347,8 @@ static int wait_events(struct helper *h, struct epoll_event *events, uint32_t st
 	return n;
 }
 
-/* A thread with a short slice preempts one that spins (Linux 6.12 and later; elsewhere this changes nothing). */
+/* Gives the helper a short slice, so that it preempts a thread that spins (Linux 6.12 and later; elsewhere this changes
+ * nothing). */
 static void shorten_slice(void)
 {
 	struct {
@@ -384,9 +384,9 @@ void *helper_main(void *arg)
 		bool looks = n == 0;
 
 		for (int i = 0; i < n; i++)
-			looks |= loop_helper_serve(l, events[i].data.u64 >> 32, (int)(uint32_t)events[i].data.u64);
+			looks |= serve(l, events[i].data.u64 >> 32, (int)(uint32_t)events[i].data.u64);
 		if (looks)
-			step = helper_look(l, step);
+			step = look(l, step);
 	}
 	shareable_own_thread(-1);
 	return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the helper thread does: helper->main. */
+/* The helper thread's function: helper->main. */
 #ifndef UROCE_PROGRESS_HELPER_THREAD_H
 #define UROCE_PROGRESS_HELPER_THREAD_H
 

@@ -31,7 +31,7 @@
 #include "progress/helper_thread.h"
 #include "progress/tuned.h"
 
-/* A QPN tells a peer nothing about the others, nor about keys: so it does not come from the keys' seed. */
+/* Draws a QPN at random. Not from the seed of keys, as peers learn QPNs. */
 static uint32_t draw_qpn(void *hca)
 {
 	uint32_t bits;
@@ -39,7 +39,7 @@ static uint32_t draw_qpn(void *hca)
 	return getrandom(&bits, sizeof(bits), 0) == sizeof(bits) ? bits : hca_random_bits(hca);
 }
 
-/* A new context makes a new loop. */
+/* Ends the loop; a new context makes a new one. */
 static void end_loop(struct loop *l) REQUIRES(loop_life)
 {
 	atomic_store_explicit(&loop_current, NULL, memory_order_relaxed);
@@ -83,7 +83,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	if (err)
 		goto err_slot;
 	err = share_create(&l->hca.share, l->slot.number, l->hca.keys.mix, l->hca.keys.mask, hca_random(&l->hca) | 1);
-	if (err) /* all goes through the rings and udp */
+	if (err) /* without it, everything goes through the rings and udp */
 		l->hca.share = NULL;
 	else
 		share_on_release(l->hca.share, local_released, l);
@@ -170,8 +170,8 @@ __attribute__((constructor)) static void loop_watch_forks(void)
 	fork_watch(FORK_LOOP, &handlers);
 }
 
-/* The helper may have written a completion with an error and not yet sent the NAK that goes with it. No longer than
- * that takes: exit() may have been called from a signal handler, by the thread that receives. */
+/* Waits until the thread that receives has sent: the helper may have written a completion with an error and not yet its
+ * NAK. Not longer: exit() may have been called from a signal handler, by the thread that receives. */
 static void await_receiver(struct loop *l)
 {
 	for (int tries = 0; tries < EXIT_TRIES; tries++) {
@@ -183,9 +183,8 @@ static void await_receiver(struct loop *l)
 	}
 }
 
-/* A peer may wait for an ACK that is delayed until our next request. Another process on the address may wait for
- * packets that came to this one's socket, as they do while it has found no memory to steer them: of datagrams, nobody
- * would send them again. */
+/* Sends what others wait for, at exit: a delayed ACK; and packets of other processes on the address that came to this
+ * one's socket, as nobody would send datagrams again. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_acquire);

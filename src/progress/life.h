@@ -5,9 +5,9 @@
 
 #include "object/hca.h"
 
-/* The adapter of this process. The first call makes it: it claims a slot among the processes of this network
- * namespace. Each open context holds one reference. NULL and errno: EUSERS (all slots are taken), ENOMEM, or
- * the error of socket(2). It starts no thread and binds no port yet. */
+/* The adapter of this process. The first call makes it and claims a slot among the processes of this network namespace;
+ * no thread is started and no port bound yet. Each open context holds one reference, which loop_put() drops. NULL and
+ * errno: EUSERS (all slots are taken), ENOMEM, or the error of socket(2). */
 struct hca *loop_get(const struct hca_ops *ops);
 void loop_put(struct hca *hca);
 

@@ -18,7 +18,7 @@
 #include "port/run.h"
 #include "progress/tuned.h"
 
-/* Whether an ACK waits for a post; one that has left meanwhile is forgotten, as only the rx owner may. */
+/* True if an ACK waits for a post. Forgets one that has left, as only the rx owner may. */
 static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
 {
 	if (has_delayed_ack(l))
@@ -28,8 +28,8 @@ static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
 	return false;
 }
 
-/* What a poll does; returns how much that was: packets, or many for other things. `seen`: the time, as it was a moment
- * ago; becomes the time at which something came. `flush`: what waits to be sent goes. */
+/* One poll. Returns an amount of work: packets, or many for other things. `seen`: ns, about the time; set to the time
+ * at which something came. `flush`: waiting requests are sent. */
 static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_poller *poller)
 {
 	bool delayed_ack = false;
@@ -59,24 +59,23 @@ bool progress(struct loop *l, uint64_t now)
 	return poll_once(l, &now, true, NULL);
 }
 
-/* What a thread that polls keeps in mind. */
+/* State of a thread that polls. */
 static _Thread_local struct watch {
-	uint64_t seen;	  /* ns: the time, as it looked last ... */
-	uint32_t spared;  /* ... and so many polls after that were not to look again ... */
-	uint32_t glances; /* ... of which so many are to come */
-	uint32_t busy;	  /* polls of a thread that is not waiting for anything */
-	uint64_t vain;	  /* ns: since when it finds nothing */
-	uint64_t keep;	  /* ns: for so much longer it keeps the processor, as others ran for long when it offered that
-			     last */
-	uint64_t crowded; /* ns: until then a program that does not give way wants this processor too */
-	bool again;	  /* if so, it will be the second time in succession */
-	bool gave;	  /* another thread had the processor since something came last */
-	uint8_t shares;	  /* so often it still gives the processor away early: see watch_found() */
+	uint64_t seen;	  /* ns: the last time read from the clock */
+	uint32_t spared;  /* polls since then without a look at the clock */
+	uint32_t glances; /* such polls left until the next look */
+	uint32_t busy;	  /* polls of a thread that has other work */
+	uint64_t vain;	  /* ns: time since which the thread polls in vain */
+	uint64_t keep;	  /* ns without a yield left, as others ran for long in the last */
+	uint64_t crowded; /* ns: until this time a program that does not yield wants this processor too */
+	bool again;	  /* the next such finding is the second in succession */
+	bool gave;	  /* another thread has had the processor since something came last */
+	uint8_t shares;	  /* early yields left: see watch_found() */
 } watch;
 
-/* Something has come. If it came only when another thread had this processor, its sender may run here, and cannot
- * answer before it runs. So this thread then polls a few times only before it gives the processor away. SPARE_FOR
- * counts what comes and what is given away; after that the time of polling in vain tells again. */
+/* Notes that something has come. If it came only when another thread had this processor, its sender may run here, and
+ * cannot answer before it runs: this thread then polls only a few times before it yields. SPARE_FOR counts arrivals and
+ * yields; after that the time of polling in vain tells again. */
 static inline void watch_found(struct watch *w)
 {
 	if (likely(!(w->gave | w->shares)))
@@ -87,9 +86,10 @@ static inline void watch_found(struct watch *w)
 		w->spared = w->glances = min_of(w->glances, (uint32_t)FEW_GLANCES);
 }
 
-/* Each of many polling threads of one process yields after a short turn, so a long sched_yield() may be the sum of
- * their turns. If each kept the processor for a share of it, turns would grow with the number of threads, and a thread
- * that all others wait for is one of them. `others`: calls of sched_yield() by other threads meanwhile. */
+/* Time in ns to keep the processor after a yield. Each of many polling threads of one process yields after a short
+ * turn, so a long sched_yield() may be the sum of their turns. If each kept the processor for a share of it, turns
+ * would grow with the number of threads, one of which all others wait for. `others`: sched_yield() calls of other
+ * threads meanwhile. */
 static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 {
 	if (!others)
@@ -97,9 +97,9 @@ static uint64_t keep_after(const struct loop *l, uint64_t took, uint32_t others)
 	return took * l->processors < others * TURN ? 0 : min_of(took / YIELD_SHARE, KEEP_MAX);
 }
 
-/* Sleeps until something comes, or for so many ns (less than 1 s). False: another thread receives; or what comes is
- * not expected by rings alone, as `by_rings` demands. */
-static bool loop_nap(struct loop *l, bool by_rings, uint64_t time)
+/* Sleeps until something comes, at most `time` ns (less than 1 s). False: another thread receives; or ports may bring
+ * something, and `by_rings` is set. */
+static bool sleep_for(struct loop *l, bool by_rings, uint64_t time)
 {
 	const struct timespec t = {.tv_nsec = (long)time};
 	struct pollfd p[1 + SLEEP_PORTS];
@@ -122,20 +122,21 @@ static bool loop_nap(struct loop *l, bool by_rings, uint64_t time)
 	return true;
 }
 
-/* As one poll that takes long, so the helper stays out of the way. */
+/* Naps. Counts as one long poll, so the helper stays out of the way. */
 static bool nap(struct loop *l, bool by_rings)
 {
 	bool slept;
 
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints, as in poll_loop() */
-	slept = loop_nap(l, by_rings, NAP);
+	slept = sleep_for(l, by_rings, NAP);
 	atomic_store_explicit(&l->last_poll, clock_now(), memory_order_relaxed);
 	return slept;
 }
 
-/* A thread whose polls find nothing calls sched_yield() from time to time: the process that is to answer may be waiting
- * for this processor. On a free processor that costs next to nothing; else a time slice per round trip. A thread that
- * has other work between its polls would hardly get to it beside processes that compute, so it does not yield. */
+/* Calls sched_yield() from time to time in a thread whose polls find nothing: the process that is to answer may be
+ * waiting for this processor. On a free processor that costs next to nothing; else a time slice per round trip. A
+ * thread with other work between its polls would hardly get to it beside processes that compute, so it does not
+ * yield. */
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
 	bool early = w->shares;
@@ -154,7 +155,7 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 	} else if (early || now - w->vain > YIELD_AFTER + w->keep) {
 		begin = clock_now();
 		mine = atomic_fetch_add_explicit(&l->offers, 1,
-						 memory_order_relaxed); /* a hint, as what is read below */
+						 memory_order_relaxed); /* a hint, as are the values read below */
 		sched_yield();
 		took = clock_now() - begin;
 		w->gave = took > YIELD_USED && took < YIELD_LONG;
@@ -173,11 +174,9 @@ void loop_awake(void)
 	watch.vain = clock_now();
 }
 
-/* The time, as a thread that polls needs it: to know it, and to see to what may be due, takes longer than several polls
- * that look into rings alone, and what comes meanwhile waits. So one that polls without a pause is told what it was up
- * to FEW_GLANCES polls ago, or as many, up to MANY_GLANCES, as it makes in GLANCE_TIME at the pace that it has had
- * since.
- */
+/* The time, as a polling thread needs it. Reading the clock and checking what is due takes longer than several polls of
+ * rings, and delays what comes meanwhile. So a thread that polls without a pause uses the time of FEW_GLANCES polls
+ * ago, or of as many, up to MANY_GLANCES, as it makes in GLANCE_TIME at its pace since. */
 static uint64_t glance(struct watch *w)
 {
 	uint64_t now = clock_now(), passed = now - w->seen;
@@ -189,14 +188,14 @@ static uint64_t glance(struct watch *w)
 	return w->seen = now;
 }
 
-/* What waits can go with what a busy thread does next. But that may be nothing that sends. */
+/* True if waiting requests may leave with the next post of a busy thread. That thread may post nothing. */
 static bool leaves_waiting(struct watch *w)
 {
 	return ++w->busy % FLUSH_AFTER;
 }
 
-/* Between two looks at the clock nothing falls due, so a poll looks into local peers' rings alone; unless something
- * waits that it has to see to. Returns whether that was all, and in *any whether something has come. */
+/* Polls the rings of local peers only, as nothing falls due between two looks at the clock. False if something waits
+ * that needs a full poll; *any: something has come. */
 static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_poller *poller, bool *any)
 {
 	bool all;
@@ -218,7 +217,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 	return all && (*any || busy || !has_delayed_ack(l));
 }
 
-/* `busy`: the thread is not waiting for anything. */
+/* Polls. `busy`: the thread has other work. */
 static bool poll_loop(bool busy, struct cq_poller *poller)
 {
 	/* acquire pairs with the release in loop_get() */

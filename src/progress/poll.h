@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a thread does that polls: it receives and sends, and gives the processor to others when nothing comes. */
+/* Polling: receives and sends, and yields the processor when nothing comes. */
 #ifndef UROCE_PROGRESS_POLL_H
 #define UROCE_PROGRESS_POLL_H
 
@@ -10,20 +10,20 @@
 struct loop;
 struct cq_poller;
 
-/* One poll: all of the above. `now` is the time. */
+/* One full poll: receives, sends and serves timers. `now`: ns, the time. True: something was received or sent. */
 bool progress(struct loop *l, uint64_t now);
 
 /* One poll of an empty CQ: sends what waits, receives what has come, serves timers that are due. Never blocks;
  * returns at once if another thread has rx ownership. True: something was received or sent. */
 bool loop_progress(void);
-/* The same for a thread that polls a CQ and can take completions at once. */
+/* The same for a thread that polls a CQ and takes completions at once. */
 bool loop_progress_for(struct cq_poller *poller);
 
-/* The thread has slept, or is about to: its next poll is the first, so it gives no time to others yet. */
+/* Notes that the thread has slept, or will: its next poll counts as the first, and does not yield. */
 void loop_awake(void);
 
-/* The same for a thread that does other work between its calls. It never yields. What waits to be sent usually
- * leaves with what the thread sends next, and only now and then here. */
+/* The same for a thread that has other work between its calls: never yields. Waiting requests usually leave with the
+ * thread's next post, and only now and then here. */
 bool loop_look_around(void);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/uncancelled.h"
 #include "progress/tuned.h"
 
-#define SIGNALS	    64 /* 1 .. 64; a set of them is one word */
+#define SIGNALS	    64 /* signals 1..64; a set is one word */
 #define DESCRIPTORS 8  /* different signal sets that a program has over time; beyond that, a signal ends the wait */
 
 static uint64_t signal_bit(int sig)
@@ -32,7 +32,7 @@ static uint64_t bits_of(const sigset_t *set)
 	return bits;
 }
 
-/* Whether the program has a handler, and of which kind. */
+/* True if the program has a handler. *restarts: the handler has SA_RESTART. */
 static bool handler_of(int sig, bool *restarts)
 {
 	struct sigaction a;
@@ -54,7 +54,7 @@ static uint64_t signals_handled(bool wanted)
 	return bits;
 }
 
-/* Signals that a thread causes itself are never blocked. */
+/* The signals to block: not those that a thread causes itself. */
 static uint64_t signals_held(const sigset_t *own)
 {
 	sigset_t now;
@@ -65,8 +65,8 @@ static uint64_t signals_held(const sigset_t *own)
 
 /* ---- descriptors ---- */
 
-/* A signalfd shows the signals that are pending for the thread that reads it: one for each set is enough for all
- * threads, and for children. */
+/* The signalfds, one for each set of signals. A signalfd shows the signals pending for the thread that reads it, so one
+ * serves all threads, and children. */
 static struct {
 	_Atomic int fd; /* the descriptor + 1; 0: free; -1: one is being made, or none can be had */
 	uint64_t bits;
@@ -83,7 +83,7 @@ static int descriptor_open(uint64_t bits)
 	return high_fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/* -1: none. */
+/* The signalfd of a set of signals; -1: none. */
 static int descriptor_of(uint64_t bits)
 {
 	for (size_t i = 0; i < DESCRIPTORS; i++) {
@@ -104,7 +104,8 @@ static int descriptor_of(uint64_t bits)
 	return -1;
 }
 
-/* A program that closes all descriptors closes these as well, and the number may be another file's now. */
+/* True if the descriptor is still ours: a program that closes all descriptors closes these too, and the number may be
+ * another file's now. */
 static bool is_signalfd(int fd)
 {
 	char path[32], name[32];
@@ -127,12 +128,12 @@ static void descriptor_forget(int fd)
 
 /* ---- sleeping ---- */
 
-static _Atomic uint64_t restarting; /* signals whose handlers have SA_RESTART, as they were ... */
-static _Atomic uint64_t asked;	    /* ... at this time; ns */
+static _Atomic uint64_t restarting; /* signals whose handlers had SA_RESTART at `asked` */
+static _Atomic uint64_t asked;	    /* ns: time of the last look at the handlers */
 
 static uint64_t signals_restarting(uint64_t now)
 {
-	/* relaxed: hints that may be a little old, as the program's handlers may change at any time */
+	/* relaxed: hints that may be a little old; the program may change its handlers at any time */
 	if (now - atomic_load_explicit(&asked, memory_order_relaxed) > HANDLERS_FRESH) {
 		atomic_store_explicit(&restarting, signals_handled(true), memory_order_relaxed);
 		atomic_store_explicit(&asked, now, memory_order_relaxed);
@@ -163,7 +164,7 @@ int restart_woken(const struct restart *r, const sigset_t *own)
 		return restart_heed(own);
 	if (!is_signalfd(r->fd))
 		descriptor_forget(r->fd);
-	return 0; /* or another thread has taken it */
+	return 0; /* another thread may have taken it */
 }
 
 int restart_heed(const sigset_t *own)

@@ -40,7 +40,7 @@ static bool fds_ready(const struct loop_wait *w)
 	return w->count && poll(w->fds, w->count, 0) > 0;
 }
 
-/* 1: the event has come; 0: not yet. */
+/* Checks for the event. 1: it has come; 0: not yet. */
 static int wait_look(const struct loop_wait *w)
 {
 	return w->done(w->arg) || fds_ready(w);
@@ -69,13 +69,13 @@ static int heed_signals(const struct loop_wait *w, const sigset_t *before)
 
 /* ---- waiting ---- */
 
-/* What a thread has to undo when its wait ends, also when pthread_cancel(3) ends it as it sleeps. */
+/* State to be undone when a wait ends, also by pthread_cancel(3) during the sleep. */
 struct stay {
-	struct loop *l; /* it receives for this one; NULL: for none */
+	struct loop *l; /* the loop for which the thread receives; NULL: none */
 	bool asleep;
-	uint32_t round; /* while asleep: of sleep_begin() */
-	sigset_t own;	/* the mask that it gets back, ... */
-	bool held;	/* ... unless that is the caller's affair */
+	uint32_t round; /* round of sleep_begin(), while asleep */
+	sigset_t own;	/* the thread's own mask */
+	bool held;	/* the caller restores the mask */
 	struct pollfd *p, few[32];
 };
 
@@ -101,7 +101,7 @@ static void stay_end(void *arg)
 		free(s->p);
 }
 
-/* How long this thread spins now: its last spins tell. */
+/* Consecutive spins of this thread that found nothing: they decide how long it spins. */
 static _Thread_local uint32_t vain;
 
 static uint64_t spin_time(const struct loop *l)
@@ -122,7 +122,7 @@ static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signa
 			quiet = now;
 		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
 		if (wait_look(w)) {
-			if (now > start) /* else it was there */
+			if (now > start) /* else the event was there already */
 				vain = 0;
 			return 1;
 		}
@@ -140,7 +140,7 @@ static int spin(struct loop *l, const struct loop_wait *w, const sigset_t *signa
 	}
 }
 
-/* The time to sleep; NULL: without limit. */
+/* The time to sleep, until `until`; NULL: without limit. */
 static const struct timespec *sleep_time(uint64_t until, struct timespec *t)
 {
 	uint64_t now = clock_now(), ns = until > now ? until - now : 0;
@@ -164,8 +164,8 @@ static int poll_restarting(struct pollfd *p, uint32_t n, uint64_t until, const s
 	return p[n].revents ? restart_woken(&r, signals) : 0;
 }
 
-/* Sleeps on the n descriptors of p, the first of which is w->wake; p has room for one more. *woken: w->wake was
- * written. A cancellation point, the only one of a wait. */
+/* Sleeps on p[0..n-1], the first of which is w->wake; p has room for one more. *woken: w->wake was written. The only
+ * cancellation point of a wait. */
 static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uint64_t until, const sigset_t *signals,
 		    bool *woken)
 {
@@ -181,12 +181,12 @@ static int sleep_on(const struct loop_wait *w, struct pollfd *p, uint32_t n, uin
 		return err;
 	*woken = p[0].revents;
 	if (*woken && read(w->wake, &count, sizeof(count)) < 0 &&
-	    errno != EAGAIN) /* other threads may sleep on it as well */
+	    errno != EAGAIN) /* other threads may sleep on `wake` too */
 		return -errno;
 	return 0;
 }
 
-/* `p` has room for the caller's descriptors and for the loop's. */
+/* Collects the caller's descriptors and the loop's in `p`. Returns their number. */
 static uint32_t wait_gather(const struct loop_wait *w, struct pollfd *p)
 {
 	p[0] = (struct pollfd){.fd = w->wake, .events = POLLIN};
@@ -263,7 +263,7 @@ static int wait_plain(const struct loop_wait *w, struct pollfd *p, const sigset_
 	}
 }
 
-/* `l`: the loop, which cannot be freed meanwhile; NULL: there is none. */
+/* Waits. `l`: the loop, which is not freed meanwhile; NULL: none. */
 static int wait_by(struct loop *l, const struct loop_wait *w)
 {
 	struct stay stay; /* most of `few` is never used */
@@ -349,7 +349,8 @@ static int wait_pinned(const struct loop_wait *w)
 	return result;
 }
 
-/* If the last context is closed meanwhile, the thread goes on with the next loop, or with none. */
+/* Waits without an open context. If the last one is closed meanwhile, the thread goes on with the next loop, or with
+ * none. */
 static int wait_alone(const struct loop_wait *w)
 {
 	int result;

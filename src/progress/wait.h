@@ -9,13 +9,13 @@
 
 #include "object/qp.h"
 
-/* Blocks until `fd` is readable; makes progress meanwhile, in place of the helper thread. On more than one
- * processor it spins a little first. 0, -EINTR (a signal came whose handler has no SA_RESTART), or -EAGAIN (fd is
- * O_NONBLOCK and was not readable). */
+/* Blocks until `fd` is readable; makes progress meanwhile, in place of the helper thread. Spins a little first, on more
+ * than one processor. 0, -EINTR (a signal came whose handler has no SA_RESTART), or -EAGAIN (fd is O_NONBLOCK and was
+ * not readable). */
 int loop_wait(int fd);
 /* The same for a thread that may have no open context, or whose contexts another thread may close meanwhile. */
 int loop_wait_alone(int fd);
-/* Whether the program has made it O_NONBLOCK. */
+/* True if the program has made the descriptor O_NONBLOCK. */
 bool loop_is_nonblocking(int fd);
 
 /* A wait for an event that is not a descriptor. `done` checks whether the event has come; it is called often. `arm`
@@ -26,10 +26,10 @@ struct loop_wait {
 	void (*arm)(void *arg);
 	void *arg;
 	int wake;
-	struct pollfd *fds; /* these end the wait as well; their revents are set if they do */
+	struct pollfd *fds; /* more descriptors that end the wait; their revents are set */
 	uint32_t count;
 	uint64_t until;		 /* ns: CLOCK_MONOTONIC, or NEVER */
-	const sigset_t *signals; /* the thread's mask before loop_hold_signals(); NULL: that was not called */
+	const sigset_t *signals; /* the thread's mask before loop_hold_signals(); NULL: not called */
 	bool restarts;		 /* handlers with SA_RESTART do not end the wait, as they do not end a read(2) */
 };
 

@@ -23,7 +23,7 @@ static void waitfd_leave(struct loop *l) REQUIRES(l->receive)
 	waiting_unwatch(l->waiting.fd, l->local.doorbell);
 	for (uint32_t i = 0; i < l->ports; i++)
 		waiting_unwatch(l->waiting.fd, l->port[i]->link->fd);
-	l->waiting.fd->rung = true; /* it may have been readable */
+	l->waiting.fd->rung = true; /* the descriptor may have been readable */
 	l->waiting.fd = NULL;
 }
 
@@ -36,7 +36,7 @@ static void waitfd_enter(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
 	l->waiting.thread = &own;
 }
 
-/* True: `w` is joined. */
+/* Joins `w` to the doorbell and the ports, if it is its turn. True: `w` is joined. */
 static bool waitfd_join(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
 {
 	struct waiting *at = &l->waiting;
@@ -63,7 +63,8 @@ static bool waitfd_join(struct loop *l, struct waitfd *w) REQUIRES(l->receive)
 	return true;
 }
 
-/* What a sleeping thread is woken for: local peers, or else the network; or room for what a QP has to send. */
+/* Receives what a sleeping thread is woken for: from local peers, or else the network; makes QPs ready that waited for
+ * room. */
 static void receive_what_rang(struct loop *l) REQUIRES(l->receive)
 {
 	uint64_t now = clock_now();
@@ -73,8 +74,9 @@ static void receive_what_rang(struct loop *l) REQUIRES(l->receive)
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
 }
 
-/* Before the thread sleeps. An ACK that is due may wait for the answer, which the thread may post only now that it has
- * armed: sent alone it would wake the peer for nothing. True: it leaves at once, as others have waited in vain. */
+/* True if an ACK that is due leaves before the thread sleeps. It may wait for the answer, which the thread may post
+ * only now that it has armed: sent alone it would wake the peer for nothing. It leaves at once if others have waited in
+ * vain. */
 static bool sends_ack(struct loop *l, uint64_t now) REQUIRES(l->receive)
 {
 	struct waiting *at = &l->waiting;
@@ -138,7 +140,7 @@ void waitfd_arm(struct waitfd *w)
 		helper_kick(l);
 }
 
-/* The loop, if w is joined; with `receive` held then. */
+/* The loop, with `receive` held, if `w` is joined; else NULL. */
 static struct loop *waitfd_hold(struct waitfd *w) NO_LOCK_ANALYSIS
 {
 	struct loop *l = w->loop;
@@ -184,7 +186,7 @@ bool waitfd_settle(struct waitfd *w) NO_LOCK_ANALYSIS
 	return more;
 }
 
-/* Before the thread waits: local peers ring again when they send. False: they never stop. */
+/* Has local peers ring again when they send, before the thread waits. False: they send without a pause. */
 static bool waitfd_sleep(struct loop *l) REQUIRES(l->receive)
 {
 	for (int i = 0; i < WAITFD_TRIES; i++) {
@@ -203,7 +205,7 @@ bool waitfd_was_rung(struct waitfd *w) NO_LOCK_ANALYSIS
 	if (loop_is_inert(l))
 		return false;
 	lock_take(&l->receive);
-	/* a poll receives from a ring without emptying the doorbell, so that is done here */
+	/* polls receive from rings without emptying the doorbell, so it is emptied here */
 	rings = l->waiting.fd == w && !waitfd_sleep(l);
 	rung = w->rung || rings;
 	w->rung = rings;

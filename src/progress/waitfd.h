@@ -19,23 +19,25 @@
 struct hca;
 struct loop;
 
+/* Sets the fields of a waitfd with the epoll instance `fd`. */
 void waitfd_init(struct waitfd *w, int fd, struct hca *hca);
-/* An event is asked for: the calling thread may wait for the descriptor next. Joins it, receives what has come, and
- * sends what waits, except an ACK that may leave with an answer. */
+/* Arms the waitfd, when an event is requested: the calling thread may wait for the descriptor next. Joins it, receives
+ * what has come, and sends what waits, except an ACK that may leave with an answer. */
 void waitfd_arm(struct waitfd *w);
-/* Receives what may have made it readable. False: it is not joined. */
+/* Receives what may have made the descriptor readable. False: the waitfd is not joined. */
 bool waitfd_look(struct waitfd *w);
-/* Sends what waits, ACKs too: nothing has come that the thread might answer. */
+/* Sends waiting requests and ACKs, as nothing has come that the thread might answer. */
 void waitfd_send(struct waitfd *w);
-/* After waitfd_look(), before the thread waits for the descriptor again: what rang no longer makes it readable. True:
+/* Stops past rings from making the descriptor readable: after waitfd_look(), before the thread waits again. True:
  * something has come, so that another waitfd_look() is due. */
 bool waitfd_settle(struct waitfd *w);
-/* Whether it may have been readable for something other than an event, since the last call. */
+/* True if the descriptor may have been readable without an event since the last call. */
 bool waitfd_was_rung(struct waitfd *w);
-/* The program no longer waits for it, or closes it: that it was readable is forgotten. */
+/* Removes the waitfd from the doorbell and forgets rings: the program no longer waits for the descriptor, or closes
+ * it. */
 void waitfd_part(struct waitfd *w);
 
-/* For the helper: whether a thread that waits for a descriptor by itself has received since that time. */
+/* True if a thread that waits for a descriptor by itself has received since that time, in ns. For the helper. */
 bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now);
 
 #endif

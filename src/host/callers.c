@@ -10,7 +10,7 @@
 #include "base/high_fd.h"
 #include "base/same_user.h"
 
-static _Atomic int spare = -1; /* relaxed: only the number is shared */
+static _Atomic int spare = -1; /* a descriptor to be given up. Relaxed: only the number is shared */
 
 void callers_begin(void)
 {
@@ -36,7 +36,7 @@ static int accept_one(int listener)
 	return fd < 0 ? -errno : fd;
 }
 
-/* False: the caller still waits. */
+/* Accepts and closes one call in place of the spare descriptor. False: the caller still waits. */
 static bool turn_away(int listener)
 {
 	int fd;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accepts connections of other processes, also when no descriptor is left: such a connection is accepted in place of a
- * spare descriptor, and closed, so that the caller learns of it. A listener is watched by EPOLLET and accepted from
- * until there is no more: what accept4(2) cannot take for another reason does not wake the helper again. */
+/* Accepts connections of other processes. If no descriptor is left, a connection is accepted in place of a spare
+ * descriptor, and closed, which tells the caller. A listener is watched by EPOLLET and accepted from until there is no
+ * more, so a connection that accept4(2) cannot take does not wake the helper again. */
 #ifndef UROCE_HOST_CALLERS_H
 #define UROCE_HOST_CALLERS_H
 
 #include <sys/epoll.h>
 
-#define CALLERS_EVENTS (EPOLLIN | EPOLLET) /* by which a listener is watched */
+#define CALLERS_EVENTS (EPOLLIN | EPOLLET) /* epoll events of a listener */
 
-/* The spare descriptor. Without one, a caller that no descriptor is left for waits. */
+/* callers_begin(): opens the spare descriptor, without which a caller may have to wait. callers_end(): closes it. */
 void callers_begin(void);
 void callers_end(void);
 
-/* The next caller, of this user and non-blocking; -EAGAIN: there is none. -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: one was
- * told that there is no descriptor for it; call again. -EBUSY: one waits that cannot be told, as not even the spare
- * descriptor takes it: it learns by the end of the listener, or waits. Any thread. */
+/* Accepts the next caller of this user, as a non-blocking descriptor. -EAGAIN: there is none. -EMFILE, -ENFILE,
+ * -ENOBUFS, -ENOMEM: a caller was turned away for want of a descriptor; call again. -EBUSY: a caller waits that not
+ * even the spare descriptor can turn away; only the end of the listener tells it. Any thread may call. */
 int callers_accept(int listener);
 
 #endif

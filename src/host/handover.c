@@ -17,12 +17,12 @@
 
 enum kind {
 	KIND_PACKET,
-	KIND_PASS,   /* starts with a struct handover_pass */
+	KIND_PASS,   /* a struct handover_pass, then a packet */
 	KIND_REPORT, /* a struct handover_report and no packet */
 	KIND_ASK,    /* a struct handover_ask and no packet */
 };
 
-/* A record, followed by `bytes`: what its kind says, then a packet from the BTH up to the ICRC (which was good);
+/* A record, followed by `bytes`: the struct of its kind, then a packet from the BTH up to the ICRC, which was good;
  * padded to a multiple of 8. */
 struct record {
 	uint32_t bytes;
@@ -30,20 +30,20 @@ struct record {
 	uint8_t kind, is_uroce;
 	union ibv_gid from, to;
 };
-/* They are sent as they are: no byte between the fields has a value from before. */
+/* The structs are sent as they are: no byte between fields may leak old memory. */
 static_assert(sizeof(struct handover_pass) == 96 && offsetof(struct handover_pass, reserved) == 91,
 	      "aligned, no holes");
 static_assert(sizeof(struct handover_report) == 32 && offsetof(struct handover_report, reserved) == 29, "likewise");
 static_assert(sizeof(struct handover_ask) == 16 && offsetof(struct handover_ask, reserved) == 12, "likewise");
 
-static uint32_t handover_fill(uint32_t bytes)
+static uint32_t fill(uint32_t bytes)
 {
 	return (bytes + 7) & ~7u;
 }
 
-/* Whether a process of this user has bound the name that `fd` is connected to, that of the slot. Where the kernel does
- * not tell, the connection by which the process offers its registry does. */
-static bool handover_is_to_us(int fd, uint16_t slot)
+/* True if a process of this user has bound the name of the slot, to which `fd` is connected. If the kernel does not
+ * tell, the connection by which that process offers its registry does. */
+static bool is_to_us(int fd, uint16_t slot)
 {
 	uid_t uid;
 
@@ -54,9 +54,9 @@ static bool handover_is_to_us(int fd, uint16_t slot)
 	return uid == geteuid();
 }
 
-/* A socket that stays connected to that process's, whoever binds its name later; or -errno: -ECONNREFUSED: there is
- * none; -EACCES: another user has its name. */
-static int handover_connect(uint16_t slot)
+/* A socket that stays connected to that process's, whichever process binds the name later; or -errno: -ECONNREFUSED: no
+ * process has the name; -EACCES: another user has it. */
+static int connect_to(uint16_t slot)
 {
 	struct sockaddr_un address;
 	int fd = high_fd(slots_probe()), err = 0;
@@ -65,7 +65,7 @@ static int handover_connect(uint16_t slot)
 		return -errno;
 	if (name_connect(fd, &address, slot_address(&address, slot)))
 		err = -errno;
-	else if (!handover_is_to_us(fd, slot))
+	else if (!is_to_us(fd, slot))
 		err = -EACCES;
 	if (!err)
 		return fd;
@@ -101,7 +101,7 @@ static struct handover_receiver *receiver_of(struct handover *h, uint16_t slot)
 	return r;
 }
 
-/* 0 or -errno: -ECONNREFUSED: the process is dead, and *r no longer connected. */
+/* Sends a datagram. 0 or -errno: -ECONNREFUSED: the process is dead, and *r no longer connected. */
 static int receiver_send(struct handover_receiver *r, const void *bytes, size_t count)
 {
 	int err;
@@ -109,7 +109,7 @@ static int receiver_send(struct handover_receiver *r, const void *bytes, size_t 
 	if (!r->fd) {
 		if (r->refused && clock_now() - r->refused < REFUSED_INTERVAL)
 			return -EACCES;
-		err = handover_connect(r->slot);
+		err = connect_to(r->slot);
 		r->refused = err == -EACCES ? clock_now() : 0;
 		if (err < 0)
 			return err;
@@ -136,14 +136,14 @@ void handover_send(struct handover *h)
 	err = receiver_send(r, h->memory, h->bytes);
 	if (err == -ECONNREFUSED && again) /* a new process may have the slot */
 		err = receiver_send(r, h->memory, h->bytes);
-	/* fails if that process is dead, or is stopped and its queue full: then the packets are lost */
+	/* fails if the process is dead, or stopped with a full queue: the packets are lost */
 	h->lost += err < 0;
 	if (err == -ECONNREFUSED || err == -EACCES)
 		h->dead = h->slot;
 	h->bytes = 0;
 }
 
-/* Room for a record of at most that many bytes, in a datagram for that slot. NULL: it is too long for any. */
+/* Makes room for a record of at most `most` bytes in a datagram for that slot. NULL: too long for any datagram. */
 static struct record *open_record(struct handover *h, uint16_t slot, uint32_t most)
 {
 	most += sizeof(struct record);
@@ -155,11 +155,11 @@ static struct record *open_record(struct handover *h, uint16_t slot, uint32_t mo
 	return (struct record *)(h->memory + h->bytes);
 }
 
-/* `first`: what the kind says, or NULL. */
-static void loop_handover_add(struct handover *h, uint16_t slot, enum kind kind, const void *first, uint32_t size,
-			      const struct packet *p, const union ibv_gid *from)
+/* Adds a record. `first`: the struct of its kind, or NULL. */
+static void add(struct handover *h, uint16_t slot, enum kind kind, const void *first, uint32_t size,
+		const struct packet *p, const union ibv_gid *from)
 {
-	uint32_t most = size + PACKET_HEADERS + handover_fill(p->length + packet_pad(p->length)) + 8;
+	uint32_t most = size + PACKET_HEADERS + fill(p->length + packet_pad(p->length)) + 8;
 	struct record *record = open_record(h, slot, most);
 	uint8_t *at, *start = (uint8_t *)(record + 1);
 	uint32_t bytes;
@@ -174,7 +174,7 @@ static void loop_handover_add(struct handover *h, uint16_t slot, enum kind kind,
 	memcpy(at, p->payload, p->length);
 	at += p->length;
 	bytes = at - start + packet_pad(p->length);
-	memset(at, 0, start + handover_fill(bytes) - at); /* up to the next record */
+	memset(at, 0, start + fill(bytes) - at); /* the padding */
 	*record = (struct record){.bytes = bytes,
 				  .kind = kind,
 				  .congestion = p->congestion,
@@ -182,28 +182,28 @@ static void loop_handover_add(struct handover *h, uint16_t slot, enum kind kind,
 				  .traffic_class = p->traffic_class,
 				  .from = *from};
 	memcpy(&record->to, p->to, sizeof(record->to));
-	h->bytes += sizeof(*record) + handover_fill(bytes);
+	h->bytes += sizeof(*record) + fill(bytes);
 	h->packets++;
 }
 
 void handover_add(struct handover *h, uint16_t slot, const struct packet *p, const union ibv_gid *from)
 {
-	loop_handover_add(h, slot, KIND_PACKET, NULL, 0, p, from);
+	add(h, slot, KIND_PACKET, NULL, 0, p, from);
 }
 
 void handover_pass(struct handover *h, uint16_t slot, const struct handover_pass *pass, const struct packet *p,
 		   const union ibv_gid *from)
 {
-	loop_handover_add(h, slot, KIND_PASS, pass, sizeof(*pass), p, from);
+	add(h, slot, KIND_PASS, pass, sizeof(*pass), p, from);
 }
 
 static void add_message(struct handover *h, uint16_t slot, enum kind kind, const void *message, uint32_t size)
 {
-	struct record *record = open_record(h, slot, handover_fill(size));
+	struct record *record = open_record(h, slot, fill(size));
 
 	*record = (struct record){.bytes = size, .kind = kind};
 	memcpy(record + 1, message, size);
-	h->bytes += sizeof(*record) + handover_fill(size);
+	h->bytes += sizeof(*record) + fill(size);
 }
 
 void handover_report(struct handover *h, uint16_t slot, const struct handover_report *report)
@@ -216,8 +216,8 @@ void handover_ask(struct handover *h, uint16_t slot, const struct handover_ask *
 	add_message(h, slot, KIND_ASK, ask, sizeof(*ask));
 }
 
-/* Whether a process of this user sent it. */
-static bool handover_is_ours(struct msghdr *m)
+/* True if a process of this user sent the datagram. */
+static bool is_ours(struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
@@ -259,7 +259,7 @@ static void handover_take(const struct record *record, const uint8_t *at, const 
 
 bool handover_receive(const struct slot *own, const struct handover_ops *ops, void *arg)
 {
-	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by rx ownership, as all receiving is */
+	_Alignas(8) static uint8_t memory[HANDOVER_BYTES]; /* guarded by rx ownership */
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
 	struct iovec iov = {memory, sizeof(memory)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
@@ -268,7 +268,7 @@ bool handover_receive(const struct slot *own, const struct handover_ops *ops, vo
 
 	if (n < 0)
 		return false;
-	if (!handover_is_ours(&m))
+	if (!is_ours(&m))
 		return true;
 	for (end = memory + n; (size_t)(end - at) > sizeof(struct record);) {
 		const struct record *record = (const struct record *)at;
@@ -277,7 +277,7 @@ bool handover_receive(const struct slot *own, const struct handover_ops *ops, vo
 		if (record->bytes > (size_t)(end - at))
 			break;
 		handover_take(record, at, ops, arg);
-		at += min_of((size_t)handover_fill(record->bytes), (size_t)(end - at));
+		at += min_of((size_t)fill(record->bytes), (size_t)(end - at));
 	}
 	return true;
 }

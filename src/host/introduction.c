@@ -100,7 +100,7 @@ int greeting_check(const void *bytes, size_t size, const int fd[GREETING_FDS])
 	return tables != (fd[GREETING_TABLES] >= 0) || tables != (fd[GREETING_VISITOR] >= 0) ? -EBADMSG : 0;
 }
 
-/* Puts the descriptors that came, in order, into their fields. False: some had no field, and were closed. */
+/* Puts the received descriptors, in order, into their fields. False: some had no field, and were closed. */
 static bool place_descriptors(struct introduction *in, const int came[GREETING_FDS])
 {
 	bool fit = true;

@@ -20,7 +20,7 @@
 #include "host/tuned.h"
 
 struct folder {
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* what does not fit is no folder */
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* a longer path is no folder */
 };
 
 /* ---- the folder ---- */
@@ -38,7 +38,7 @@ static bool is_private(const char *path)
 	return is;
 }
 
-/* Abstract names are those of a network namespace, so each has a folder of its own. */
+/* Enters the folder of this network namespace, whose abstract names it replaces. */
 static bool enter_namespace(struct folder *f, bool make)
 {
 	size_t length = strlen(f->path);
@@ -74,7 +74,7 @@ static bool find_folder(struct folder *f, bool make)
 	       try_folder(f, make, "/run", name) || try_folder(f, make, "/tmp", name);
 }
 
-/* The name in that folder: that after "uroce/", with dashes. False: it is too long. */
+/* The path of a name in that folder: the part after "uroce/", with dashes. False: too long. */
 static bool name_in(const struct folder *f, struct sockaddr_un *path, const struct sockaddr_un *name, socklen_t size)
 {
 	const char *text = name->sun_path + 1 + strlen("uroce/");
@@ -95,10 +95,10 @@ static bool find_name(struct sockaddr_un *path, const struct sockaddr_un *name, 
 	return find_folder(&f, false) && name_in(&f, path, name, size);
 }
 
-/* For senders of many messages, which may go to the abstract name a while longer: looks now and then. */
+/* Looks up a name now and then only, for senders of many messages. Meanwhile messages may go to the abstract name. */
 static bool find_name_often(struct sockaddr_un *path, const struct sockaddr_un *name, socklen_t size)
 {
-	static _Atomic uint64_t looked; /* when it was not there. Relaxed: a hint */
+	static _Atomic uint64_t looked; /* ns: time when there was none. Relaxed: a hint */
 	uint64_t now = clock_now();
 	bool found;
 
@@ -111,7 +111,7 @@ static bool find_name_often(struct sockaddr_un *path, const struct sockaddr_un *
 
 /* ---- names ---- */
 
-/* What a dead process has left refuses. */
+/* True if a process answers at the path: a dead process's socket refuses. */
 static bool answers(const struct sockaddr_un *path)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -130,7 +130,7 @@ bool name_is_in_folder(const struct sockaddr_un *name, socklen_t size)
 	return find_name(&path, name, size) && answers(&path);
 }
 
-/* The name is nobody's, or of a process that is gone. */
+/* Binds the path if no process that lives has it. */
 static int bind_if_dead(int fd, const struct sockaddr_un *path)
 {
 	if (answers(path))

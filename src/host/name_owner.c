@@ -20,12 +20,12 @@ struct name_search {
 	const char *name;
 	size_t length;
 	bool is_prefix;
-	uid_t uid; /* of one of the sockets that were found: of one of another user, if there are any */
+	uid_t uid; /* owner of one of the sockets found; another user, if there is any */
 	unsigned found, foreign;
 };
 
-/* One socket of the answer. */
-static void name_owner_look(void *arg, const struct nlmsghdr *h)
+/* Looks at one socket of the answer. */
+static void look(void *arg, const struct nlmsghdr *h)
 {
 	const struct rtattr *name = netlink_find(h, sizeof(struct unix_diag_msg), UNIX_DIAG_NAME);
 	const struct rtattr *uid = netlink_find(h, sizeof(struct unix_diag_msg), ATTRIBUTE_UID);
@@ -44,7 +44,7 @@ static void name_owner_look(void *arg, const struct nlmsghdr *h)
 }
 
 /* Looks at all sockets. 0 or -errno. */
-static int name_owner_search(struct name_search *s)
+static int search(struct name_search *s)
 {
 	struct {
 		struct nlmsghdr header;
@@ -61,7 +61,7 @@ static int name_owner_search(struct name_search *s)
 
 	if (fd < 0)
 		return fd;
-	err = netlink_dump(fd, &ask.header, name_owner_look, s);
+	err = netlink_dump(fd, &ask.header, look, s);
 	close(fd);
 	return err;
 }
@@ -69,7 +69,7 @@ static int name_owner_search(struct name_search *s)
 int name_owner(const struct sockaddr_un *address, socklen_t size, uid_t *uid)
 {
 	struct name_search s = {.name = address->sun_path, .length = size - offsetof(struct sockaddr_un, sun_path)};
-	int err = name_owner_search(&s);
+	int err = search(&s);
 
 	*uid = s.uid;
 	return err ?: s.found ? 0 : -ENOENT;
@@ -92,7 +92,7 @@ static int socket_attribute(int netlink, uint32_t inode, uint32_t show, uint16_t
 			 .udiag_states = UINT32_MAX,
 			 .udiag_ino = inode,
 			 .udiag_show = show,
-			 .udiag_cookie = {UINT32_MAX, UINT32_MAX}}, /* any */
+			 .udiag_cookie = {UINT32_MAX, UINT32_MAX}}, /* of any socket */
 	};
 	int err = netlink_ask(netlink, &ask.header, sizeof(ask));
 	const struct rtattr *found = err ? NULL : netlink_find(&ask.header, sizeof(struct unix_diag_msg), type);
@@ -127,7 +127,7 @@ unsigned names_foreign(const char *prefix, uid_t *uid)
 
 	assert(s.length < sizeof(name));
 	strcpy(name + 1, prefix);
-	if (name_owner_search(&s))
+	if (search(&s))
 		return 0;
 	*uid = s.uid;
 	return s.foreign;

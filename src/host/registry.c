@@ -24,7 +24,7 @@
 
 #define REGISTRY_NAME "uroce-registry-7" /* the number is the layout's version */
 
-/* NULL: errno. */
+/* Maps a memfd as the registry. NULL and errno. */
 static struct registry *map_registry(int memory)
 {
 	void *p;
@@ -37,7 +37,7 @@ static struct registry *map_registry(int memory)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* `service` 0: all services of that process. */
+/* service == 0: all services of the process */
 void listeners_remove(struct listeners *l, uint16_t slot, uint32_t service)
 {
 	uint32_t count = listeners_count(l);
@@ -48,7 +48,7 @@ void listeners_remove(struct listeners *l, uint16_t slot, uint32_t service)
 	l->count = count;
 }
 
-/* A first slot: it is nobody's further one, and has none yet. */
+/* Clears the slots of a process: its first slot is no further one, and has no further ones yet. */
 static void owners_remove(struct registry *r, uint16_t slot)
 {
 	for (uint32_t i = 0; i <= SLOTS; i++)
@@ -57,7 +57,7 @@ static void owners_remove(struct registry *r, uint16_t slot)
 	atomic_store_explicit(&r->owner[slot], 0, memory_order_relaxed);
 }
 
-/* Removes what an earlier process in this slot, now dead, has left. 0 or -errno. */
+/* Takes the memfd as the registry, and removes the entries of an earlier, dead process in this slot. 0 or -errno. */
 static int take_registry(struct steering *s, int memory)
 {
 	struct registry *r = map_registry(memory);
@@ -76,8 +76,8 @@ static int take_registry(struct steering *s, int memory)
 	return 0;
 }
 
-/* From the helper thread of a process: works between containers that do not see each other's processes. -ECONNRESET:
- * the process is ending, so its name will be free. */
+/* Receives the memfd from the helper thread of a process. Works between containers that do not see each other's
+ * processes. -ECONNRESET: the process is ending, so its name will be free. */
 static int memory_by_asking(int fd, int ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -95,8 +95,8 @@ static socklen_t service_address(struct sockaddr_un *address, uint16_t slot)
 	return slot_abstract(address, "%u/registry/%u", geteuid(), slot);
 }
 
-/* A connection to that process, *who. -ENOENT: it has no registry for this user; -EPERM: another user has its name; or
- * another -errno. */
+/* Connects to the process of a slot; *who: its credentials. -ENOENT: it has no registry for this user; -EPERM: another
+ * user has its name; or another -errno. */
 static int registry_connect(uint16_t slot, struct ucred *who)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -126,7 +126,8 @@ bool registry_is_offered(uint16_t slot)
 	return fd >= 0;
 }
 
-/* 0: *s has the registry; -ENOENT, -EPERM: as registry_connect(); else the registry could not be had. */
+/* Gets the registry from the process of a slot. 0; -ENOENT, -EPERM: as registry_connect(); else the registry could not
+ * be had. */
 static int registry_from(struct steering *s, uint16_t slot, int ms)
 {
 	struct ucred who;
@@ -141,8 +142,8 @@ static int registry_from(struct steering *s, uint16_t slot, int ms)
 	return memory < 0 ? memory : take_registry(s, high_fd(memory));
 }
 
-/* From any process of this user and network namespace that has it: for when another user has the name at which the
- * registry would be offered. */
+/* Gets the registry from any process of this user and network namespace that has it, if another user has the name at
+ * which it would be offered. */
 static void registry_from_any(struct steering *s)
 {
 	int memory = memfd_of_any(REGISTRY_NAME, sizeof(struct registry));
@@ -171,7 +172,7 @@ static void offer_registry(struct steering *s)
 	atomic_store_explicit(&s->service, fd, memory_order_release);
 }
 
-/* 0; -ENOENT: no process of this user has the registry; or why it was not had. */
+/* Asks all processes for the registry. 0; -ENOENT: no process of this user has it; or why it was not had. */
 static int ask_all(struct steering *s, int ms)
 {
 	bool foreign = false, folder = name_has_folder();
@@ -218,7 +219,7 @@ void steering_serve(struct steering *s)
 	       fd != -EBUSY) {
 		if (fd < 0)
 			continue;
-		rights_send(fd, "", 1, &s->memory, 1); /* a process that does not wait for it does not get it */
+		rights_send(fd, "", 1, &s->memory, 1); /* a process that no longer waits does not get it */
 		close(fd);
 	}
 }

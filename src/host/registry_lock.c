@@ -17,8 +17,8 @@
 #include "host/slot.h"
 #include "host/tuned.h"
 
-static _Atomic bool names_locked; /* by a thread of this process. Acquire and release pair with each other */
-static int locked_memory = -1;	  /* the memfd of the registry that it has locked. Guarded by the lock */
+static _Atomic bool names_locked; /* held in this process. Acquire and release pair */
+static int locked_memory = -1;	  /* memfd that the holder has locked. Guarded by the lock */
 
 struct patience patience_of(uint64_t patience)
 {
@@ -27,7 +27,7 @@ struct patience patience_of(uint64_t patience)
 	return (struct patience){.patience = patience, .began = now, .give_up = now + patience};
 }
 
-/* False: the lock is not to be had. Nothing signals that it is free, so its callers poll. */
+/* Sleeps between two tries, as nothing signals that the lock is free. False: patience has ended. */
 static bool names_wait(struct patience *p)
 {
 	uint64_t now = clock_now(), most = min_of(LOCK_WAIT_MIN + (now - p->began) / 4, LOCK_WAIT_MAX);
@@ -39,8 +39,8 @@ static bool names_wait(struct patience *p)
 	return true;
 }
 
-/* In place of the name, which another user has: the lock of a file that only this one can have; or, without a folder,
- * any descriptor: then the registry's lock has to do. -EAGAIN: its holder does not release it. */
+/* Locks a file that only this user can have, in place of the name that another user has. Without a folder, returns any
+ * descriptor: the registry's own lock has to do. -EAGAIN: the holder does not release the lock. */
 static int lock_file(int socket, struct patience *p)
 {
 	int fd = name_lock_file();
@@ -57,8 +57,8 @@ static int lock_file(int socket, struct patience *p)
 	return fd;
 }
 
-/* Whether another user has the name. If it is a process of this one, another one than the last time, waiting goes on:
- * it does not stand still. */
+/* True if another user has the name. If a process of this user has it, and not the same as at the last look, the lock
+ * changes hands and waiting goes on. */
 static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, struct patience *p, uid_t *uid)
 {
 	struct ucred who;
@@ -73,7 +73,7 @@ static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, st
 	if (fd < 0)
 		return false;
 	if (connect(fd, (const struct sockaddr *)address, size)) {
-		close(fd); /* it is free again, or its owner does not listen, or has no room, as ours do */
+		close(fd); /* the name is free again, or its owner does not listen, or has no room, as ours do */
 		return name_is_foreign(address, size, uid);
 	}
 	ours = same_user_peer(fd, &who);
@@ -85,7 +85,7 @@ static bool look_at_holder(const struct sockaddr_un *address, socklen_t size, st
 	return !ours;
 }
 
-/* A socket that has the name, or what lock_file() has; or -EAGAIN: its holder does not release it. */
+/* A socket that has the name, or the descriptor of lock_file(); -EAGAIN: the holder does not release the lock. */
 static int bind_lock(struct patience *p)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -107,18 +107,17 @@ static int bind_lock(struct patience *p)
 			return err == -EADDRINUSE ? -EAGAIN : err;
 		}
 	}
-	listen(fd, SLOTS); /* others learn who has it: look_at_holder() */
+	listen(fd, SLOTS); /* lets other processes learn the holder: look_at_holder() */
 	return fd;
 }
 
-/* The kernel drops this lock when the process ends. False: its holder does not release it. */
 bool lock_memory(int memory, struct patience *p)
 {
 	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	while (memory >= 0 && fcntl(memory, F_SETLK, &whole)) {
 		if (errno != EAGAIN && errno != EACCES)
-			return true; /* this kernel cannot lock it: the name has to do */
+			return true; /* this kernel cannot lock the memory: the name has to do */
 		if (!names_wait(p))
 			return false;
 	}
@@ -139,7 +138,6 @@ void registry_unlock(int lock)
 	close(lock);
 }
 
-/* Returns the lock for registry_unlock(), or -EAGAIN: its holder does not release it; or another -errno. */
 int registry_lock(int memory, uint64_t patience)
 {
 	struct patience p = patience_of(patience);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock of the registry. A name that one process at a time can bind: the kernel drops it when the process dies. Any
- * user can bind it, though: then a file takes its place. While the two change places, two processes may have one each.
- * So the registry, which only processes of this user have, is always locked as well. */
+/* The lock of the registry: a name that one process at a time can bind, and that the kernel drops when the process
+ * dies. If another user has bound the name, a file takes its place. While the two change places, two processes may have
+ * one each. So the registry, which only processes of this user have, is always locked too. */
 #ifndef UROCE_HOST_REGISTRY_LOCK_H
 #define UROCE_HOST_REGISTRY_LOCK_H
 
@@ -12,19 +12,19 @@
 #include "base/clock.h"
 #include "host/tuned.h"
 
-/* Of a thread that waits for a lock. Many processes may: each waits longer from time to time, at random, and does not
- * give up while the lock changes hands. */
+/* Patience of a thread that waits for a lock. With many waiting processes, each waits longer from time to time, at
+ * random, and does not give up while the lock changes hands. */
 struct patience {
 	uint64_t patience, began, give_up;
-	uint64_t look; /* when the next look is due at who has the name */
-	pid_t holder;  /* at the last look; 0: unknown */
+	uint64_t look; /* ns: time of the next look at the holder of the name */
+	pid_t holder;  /* holder at the last look; 0: unknown */
 };
 
 struct patience patience_of(uint64_t patience);
-/* A lock on the memory, which the kernel drops when the process ends. False: its holder does not release it. */
+/* Locks the memory; the kernel drops the lock when the process ends. False: the holder does not release it. */
 bool lock_memory(int memory, struct patience *p);
-/* Takes the lock, and locks the registry's memory if that is not -1. Returns the lock for registry_unlock(), or
- * -EAGAIN: its holder does not release it; or another -errno. `patience`: ns. */
+/* Takes the lock, and locks the registry's memory if that is not -1. Returns the lock for registry_unlock(); -EAGAIN:
+ * the holder does not release it; or another -errno. `patience`: ns. */
 int registry_lock(int memory, uint64_t patience);
 void registry_unlock(int lock);
 

@@ -7,23 +7,24 @@
 #include "base/qpn.h"
 #include "link/netif.h"
 
-/* service.owner */
+/* Fields of service.owner. */
 enum owner_bits {
 	OWNER_SLOT = SLOT_LAST,
 	OWNER_KIND_SHIFT = SLOT_BITS, /* enum gsi_claim */
-	OWNER_USED = 1 << 30,	      /* an entry in use, or one after which a search goes on */
+	OWNER_USED = 1 << 30,	      /* the entry is in use, or a search continues after it */
 };
 
 struct claim {
 	uint64_t id, address[2];
-	uint16_t slot; /* 0: free */
+	uint16_t slot; /* slot of the owner; 0: free */
 	enum gsi_claim kind;
 };
 
 static const union ibv_gid any, any_ipv4 = {.raw = {[10] = 0xff, [11] = 0xff}};
 const union ibv_gid gsi_any_ipv6 = {.raw = {0xff}};
 
-/* Entries of one id follow each other from here, with others in between, up to one that was never used. */
+/* Index of the first entry that may have the id. Entries of one id follow from there, with others in between, up to one
+ * that was never used. */
 static uint32_t first_of(uint64_t id)
 {
 	return (uint32_t)((id * 0x9e3779b97f4a7c15u) >> 32) % GSI_SERVICES;
@@ -34,9 +35,9 @@ static struct service *entry_at(struct services *s, uint32_t i)
 	return &s->entry[i % GSI_SERVICES];
 }
 
-/* False: the sequence ends here. The fields are relaxed: `owner` is read first and last, and pairs with
+/* Reads an entry. False: the sequence ends here. Relaxed: `owner` is read first and last, and pairs with
  * write_entry(). */
-static bool services_read_entry(struct service *e, struct claim *c)
+static bool read_entry(struct service *e, struct claim *c)
 {
 	uint32_t owner = atomic_load_explicit(&e->owner, memory_order_acquire);
 
@@ -61,16 +62,16 @@ static void write_entry(struct services *s, struct service *e, const struct clai
 			      memory_order_release);
 }
 
-/* At the end of a sequence, unused entries are marked as never used. */
+/* Clears an entry. Unused entries at the end of a sequence are marked as never used. */
 static void clear_entry(struct services *s, uint32_t i)
 {
 	struct service *e = entry_at(s, i);
 	struct claim c;
 
 	atomic_store_explicit(&e->owner, OWNER_USED, memory_order_release);
-	if (services_read_entry(entry_at(s, i + 1), &c))
+	if (read_entry(entry_at(s, i + 1), &c))
 		return;
-	for (uint32_t n = 0; n < GSI_SERVICES && services_read_entry(e, &c) && !c.slot; n++) {
+	for (uint32_t n = 0; n < GSI_SERVICES && read_entry(e, &c) && !c.slot; n++) {
 		atomic_store_explicit(&e->owner, 0, memory_order_release);
 		atomic_fetch_sub_explicit(&s->used, 1, memory_order_relaxed);
 		i += GSI_SERVICES - 1;
@@ -83,8 +84,8 @@ static bool equal(const uint64_t a[2], const uint64_t b[2])
 	return a[0] == b[0] && a[1] == b[1];
 }
 
-/* Whether `wide` is the address itself, or a wildcard that includes it. */
-static bool services_covers(const uint64_t wide[2], const uint64_t narrow[2])
+/* True if `wide` is the address itself, or a wildcard that includes it. */
+static bool covers(const uint64_t wide[2], const uint64_t narrow[2])
 {
 	union ibv_gid w, n;
 
@@ -96,7 +97,7 @@ static bool services_covers(const uint64_t wide[2], const uint64_t narrow[2])
 
 static bool collide(const struct claim *a, const struct claim *b)
 {
-	return (services_covers(a->address, b->address) || services_covers(b->address, a->address)) &&
+	return (covers(a->address, b->address) || covers(b->address, a->address)) &&
 	       !(a->kind == GSI_SHARED && b->kind == GSI_SHARED);
 }
 
@@ -120,7 +121,7 @@ int services_claim(struct services *s, uint16_t slot, const union ibv_gid *addre
 	struct service *place = NULL, *own = NULL;
 	uint32_t i = first_of(id), n;
 
-	for (n = 0; n < GSI_SERVICES && services_read_entry(entry_at(s, i), &c); n++, i++) {
+	for (n = 0; n < GSI_SERVICES && read_entry(entry_at(s, i), &c); n++, i++) {
 		struct service *e = entry_at(s, i);
 
 		if (services_is_same(&c, &new)) {
@@ -146,7 +147,7 @@ void services_release(struct services *s, uint16_t slot, const union ibv_gid *ad
 	struct claim old = make_claim(slot, address, id, GSI_BOUND), c;
 	uint32_t i = first_of(id);
 
-	for (uint32_t n = 0; n < GSI_SERVICES && services_read_entry(entry_at(s, i), &c); n++, i++) {
+	for (uint32_t n = 0; n < GSI_SERVICES && read_entry(entry_at(s, i), &c); n++, i++) {
 		if (services_is_same(&c, &old)) {
 			clear_entry(s, i);
 			return;
@@ -159,9 +160,9 @@ void services_forget(struct services *s, uint16_t slot)
 	struct claim c;
 
 	if (!atomic_load_explicit(&s->used, memory_order_relaxed))
-		return; /* so the pages of the table are never touched */
+		return; /* the pages of the table stay untouched */
 	for (uint32_t i = 0; i < GSI_SERVICES; i++)
-		if (services_read_entry(entry_at(s, i), &c) && c.slot == slot)
+		if (read_entry(entry_at(s, i), &c) && c.slot == slot)
 			clear_entry(s, i);
 }
 
@@ -170,8 +171,8 @@ uint16_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id
 	struct claim wanted = make_claim(0, to, id, GSI_LISTENS), c;
 	uint32_t i = first_of(id);
 
-	for (uint32_t n = 0; n < GSI_SERVICES && services_read_entry(entry_at(s, i), &c); n++, i++)
-		if (c.slot && c.id == id && c.kind == GSI_LISTENS && services_covers(c.address, wanted.address) &&
+	for (uint32_t n = 0; n < GSI_SERVICES && read_entry(entry_at(s, i), &c); n++, i++)
+		if (c.slot && c.id == id && c.kind == GSI_LISTENS && covers(c.address, wanted.address) &&
 		    is_alive(c.slot))
 			return c.slot;
 	return 0;

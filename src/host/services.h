@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table that says which process has which service id at which address. It lies in the memory that the processes
- * of one user share (steering.h). A process that changes it holds that memory's lock; any process may read it at
- * any time. The entry of a dead process does not count, and another process may overwrite it. */
+/* The table of services: the process that has a service id at an address. It lies in the memory that the processes of
+ * one user share (steering.h). A process that changes it holds that memory's lock; any process may read it at any time.
+ * The entry of a dead process does not count, and another process may overwrite it. */
 #ifndef UROCE_HOST_SERVICES_H
 #define UROCE_HOST_SERVICES_H
 
@@ -24,27 +24,29 @@ enum gsi_claim {
 	GSI_LISTENS, /* excludes other claims, and gsi_owner() finds it */
 };
 
-extern const union ibv_gid gsi_any_ipv6; /* a multicast address, which no host has */
+extern const union ibv_gid gsi_any_ipv6; /* a multicast address: no host has it */
 
-/* All zeros: never used. Atomic, as readers hold no lock: they compare `owner` before and after they read the rest. */
+/* An entry; all zeros: never used. Atomic, as readers hold no lock: they compare `owner` before and after they read the
+ * rest. */
 struct service {
-	_Atomic uint32_t owner; /* enum owner_bits; 0: a free entry, after which used ones may follow */
+	_Atomic uint32_t owner; /* enum owner_bits; 0: free, with used ones possibly after it */
 	_Atomic uint64_t id;
 	_Atomic uint64_t address[2]; /* as in a GID */
 };
 
 struct services {
-	_Atomic uint32_t used; /* length of the part in use; relaxed: changed with the lock held */
+	_Atomic uint32_t used; /* entries of the part in use. Relaxed: changed with the lock held */
 	struct service entry[GSI_SERVICES];
 };
 
-/* See gsi_claim(): 0, -EADDRINUSE or -ENOSPC. `is_alive`: whether the process of a slot lives. */
+/* gsi_claim(): 0, -EADDRINUSE or -ENOSPC. `is_alive`: tells whether the process of a slot lives. services_release():
+ * undoes it. */
 int services_claim(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
 		   bool (*is_alive)(uint16_t slot));
 void services_release(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id);
 /* Removes the entries of an earlier process in this slot. */
 void services_forget(struct services *s, uint16_t slot);
-/* See gsi_owner(). Needs no lock. */
+/* gsi_owner(). Needs no lock. */
 uint16_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint16_t slot));
 
 #endif

@@ -50,7 +50,7 @@ bool slots_have(int probe, uint16_t number, bool in_folder)
 	return !failed || errno != ECONNREFUSED; /* other errors say nothing about the process */
 }
 
-/* Another user may bind the name of a slot whose process is dead, which must not make it seem alive. */
+/* The name in the folder counts first: another user may bind the abstract name of a dead process. */
 bool slot_is_alive(uint16_t number)
 {
 	struct sockaddr_un address;
@@ -73,7 +73,7 @@ static int open_slot(struct slot *slot)
 	return slot->fd < 0 || setsockopt(slot->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) ? -errno : 0;
 }
 
-/* A process of any user may have bound such names. */
+/* Logs why no slot is free: processes of any user may have bound the names. */
 static void say_slots_taken(void)
 {
 	uid_t uid;
@@ -91,7 +91,7 @@ static void say_slots_taken(void)
 			foreign, SLOTS, uid);
 }
 
-/* The abstract name. A process that has the name in the folder has the slot, too. */
+/* Binds the abstract name. A process that has the name in the folder has the slot too. */
 static int claim_abstract(struct slot *slot, uint16_t number)
 {
 	struct sockaddr_un address;
@@ -101,12 +101,12 @@ static int claim_abstract(struct slot *slot, uint16_t number)
 		return -errno;
 	if (!name_is_in_folder(&address, size))
 		return 0;
-	close(slot->fd); /* it keeps its name for good */
+	close(slot->fd); /* a bound socket keeps its name */
 	return open_slot(slot) ?: -EADDRINUSE;
 }
 
-/* The name in the folder, while another user has the abstract one. That user may drop it, and another process of this
- * one claim it, at the same time: each of the two looks for the other after it has its own name. */
+/* Binds the name in the folder, while another user has the abstract one. That user may drop it, and another process of
+ * this user claim it, at the same time: each of the two looks for the other after it has its own name. */
 static int claim_in_folder(struct slot *slot, uint16_t number)
 {
 	struct sockaddr_un address;
@@ -142,8 +142,8 @@ static int claim_any(struct slot *slot, unsigned first, unsigned step, int (*cla
 	return -EUSERS;
 }
 
-/* Starts at random: a stranger who forges a packet has to guess the slot as well. */
-static int slot_claim_of(struct slot *slot, uint32_t part, unsigned step)
+/* Claims a slot, from a random one on: to forge a packet, one has to guess the slot too. */
+static int claim_of(struct slot *slot, uint32_t part, unsigned step)
 {
 	unsigned first;
 	int err;
@@ -166,17 +166,17 @@ static int slot_claim_of(struct slot *slot, uint32_t part, unsigned step)
 
 int slot_claim(struct slot *slot)
 {
-	return slot_claim_of(slot, 0, 1);
+	return claim_of(slot, 0, 1);
 }
 
 int slot_claim_more(struct slot *slot, uint32_t part)
 {
 	struct slot more;
-	int err = slot_claim_of(&more, part, SLOT_PARTS);
+	int err = claim_of(&more, part, SLOT_PARTS);
 
 	if (err)
 		return err;
-	shutdown(more.fd, SHUT_RD); /* a process that does not know whose slot it is sends in vain, and learns it */
+	shutdown(more.fd, SHUT_RD); /* a process that does not know the owner sends in vain, and learns it */
 	slot->more[part] = more.fd + 1;
 	return more.number;
 }

@@ -33,8 +33,8 @@ static int install(const struct steering_order *o, struct sock_filter *code, int
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ? -errno : 0;
 }
 
-/* Without the program (the kernel may refuse it), packets are handed over. */
-static void steering_attach(struct steering *s, const struct group *g, int fd)
+/* Installs the program. Without it (the kernel may refuse), packets are handed over. */
+static void attach(struct steering *s, const struct group *g, int fd)
 {
 	struct registry *r = registry_of(s);
 	struct sock_filter *code;
@@ -57,22 +57,16 @@ static void steering_attach(struct steering *s, const struct group *g, int fd)
 		slots[i] = g->member[i].slot;
 	for (uint32_t i = 0; i <= SLOTS; i++)
 		owners[i] = atomic_load_explicit(&r->owner[i], memory_order_relaxed);
-	/* ENOMEM: it is longer than net.core.optmem_max */
+	/* ENOMEM: the program is longer than net.core.optmem_max */
 	while (order.most && install(&order, code, fd) == -ENOMEM)
 		order.most /= 2;
 	free(code);
 }
 
-/* ---- the lock ---- */
-
-/* A name that one process at a time can bind. Any user can bind it, though: then a file takes its place. While the two
- * change places, two processes may have one each. So the registry, which only processes of this user have, is always
- * locked as well. */
-
 /* ---- the mirror ---- */
 
-/* Entries are taken in order, so after one that was never used all are unused. Each has a page of its own, and
- * reading it would cost a page fault. */
+/* True if the entry was never used: then neither was any later one. Each entry has a page, and reading it would cost a
+ * page fault. */
 static bool never_was(const struct group *g)
 {
 	return !g->count && !atomic_load_explicit(&g->generation, memory_order_relaxed);
@@ -95,8 +89,8 @@ static struct group *steering_find_group(struct registry *r, const union ibv_gid
 	return spare;
 }
 
-/* Its place; SLOTS: none. */
-static uint32_t steering_find_member(const struct group *g, uint16_t slot)
+/* Index of `slot` in the group, or SLOTS. */
+static uint32_t find_member(const struct group *g, uint16_t slot)
 {
 	uint32_t count = group_count(g);
 
@@ -111,8 +105,8 @@ static void changed(struct group *g)
 	atomic_fetch_add_explicit(&g->generation, 1, memory_order_relaxed);
 }
 
-/* Does what the kernel does when the socket at that place is closed. */
-static void steering_remove_member(struct group *g, uint32_t place)
+/* Removes the member at `place`, as the kernel does when that socket is closed. */
+static void remove_member(struct group *g, uint32_t place)
 {
 	uint32_t count = group_count(g);
 
@@ -128,7 +122,7 @@ struct inodes {
 	uint64_t *inode;
 };
 
-/* The UDP sockets of this namespace with our port. False: not known. */
+/* Reads the inodes of this namespace's UDP sockets with our port. False: not known. */
 static bool read_inodes(struct inodes *list, const char *path)
 {
 	FILE *f = fopen(path, "rce");
@@ -175,8 +169,8 @@ static uint64_t steering_inode_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-/* Removes dead processes from the mirror. The order of their deaths is not known; if it was another one, misrouted
- * packets will show it. */
+/* Removes dead processes from the mirror. The order of their deaths is not known; misrouted packets will show a wrong
+ * guess. */
 static bool prune(struct group *g)
 {
 	struct inodes alive = {0};
@@ -189,7 +183,7 @@ static bool prune(struct group *g)
 			if (has_inode(&alive, g->member[i].inode)) {
 				i++;
 			} else {
-				steering_remove_member(g, i);
+				remove_member(g, i);
 				any = true;
 			}
 		}
@@ -199,14 +193,12 @@ static bool prune(struct group *g)
 	return any;
 }
 
-/* Before another process is entered, or this one removed. What it leaves is repaired when packets go astray. */
+/* Prunes, not too often, before a process is added or removed. Mistakes are repaired when packets go astray. */
 static void prune_now_and_then(struct group *g)
 {
 	if (group_count(g) < CROWD || clock_now() - g->pruned >= PRUNE_INTERVAL)
 		prune(g);
 }
-
-/* ---- getting the registry ---- */
 
 /* ---- a process's links ---- */
 
@@ -225,7 +217,7 @@ static void steering_join(struct steered *place)
 	g->member[count] = (struct member){.inode = steering_inode_of(place->link->socket), .slot = s->slot->number};
 	g->count = count + 1;
 	changed(g);
-	steering_attach(s, g, place->link->socket);
+	attach(s, g, place->link->socket);
 }
 
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid, steering_opener *open,
@@ -245,29 +237,29 @@ int steering_open(struct steering *s, struct steered *place, const union ibv_gid
 	return err;
 }
 
-/* The socket that closes installs the program for those that stay: afterwards that would take another process.
- * Until then, packets for the socket that moves into this place arrive here, and `drain` hands them over. So it
- * does with packets that came here because no process steers. */
+/* A socket that closes installs the program for those that stay, as installing it later would take another process.
+ * Until the socket is closed, packets for the one that moves into its place arrive here, and `drain` hands them over;
+ * as it does with packets that came here while no process steered. */
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg)
 {
 	struct steering *s = place->steering;
 	int lock = registry_of(s) ? registry_lock(s->memory, LOCK_PATIENCE) : -1;
 	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 
-	if (g && steering_find_member(g, s->slot->number) < SLOTS) {
+	if (g && find_member(g, s->slot->number) < SLOTS) {
 		prune_now_and_then(g);
-		steering_remove_member(g, steering_find_member(g, s->slot->number));
-		steering_attach(s, g, place->link->socket);
+		remove_member(g, find_member(g, s->slot->number));
+		attach(s, g, place->link->socket);
 	}
 	drain(arg);
 	place->link->ops->close(place->link);
 	registry_unlock(lock);
 }
 
-/* Our socket is where the program expects the one of `slot`: so the two change places in the mirror. */
+/* Repairs the mirror: our socket is where the program expects the one of `slot`, so the two change places. */
 static void correct(struct group *g, uint16_t own, uint16_t slot)
 {
-	uint32_t mine = steering_find_member(g, own), theirs = steering_find_member(g, slot);
+	uint32_t mine = find_member(g, own), theirs = find_member(g, slot);
 	struct member m;
 
 	if (mine == SLOTS || theirs == SLOTS)
@@ -281,14 +273,13 @@ static void correct(struct group *g, uint16_t own, uint16_t slot)
 static void repair(struct steered *place, uint16_t slot)
 {
 	struct steering *s = place->steering;
-	int lock = registry_lock(s->memory,
-				 0); /* packets wait, so this does not: the lock's holder is repairing as well */
+	int lock = registry_lock(s->memory, 0); /* no waiting, as packets wait: the lock's holder repairs too */
 	struct group *g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 
 	if (g && g->count) {
 		if (!prune(g))
 			correct(g, s->slot->number, slot);
-		steering_attach(s, g, place->link->socket);
+		attach(s, g, place->link->socket);
 	}
 	registry_unlock(lock);
 }
@@ -332,7 +323,7 @@ void steering_silence(struct steered *place, uint64_t now)
 	lock = registry_lock(s->memory, 0);
 	g = lock >= 0 ? steering_find_group(registry_of(s), &place->link->gid) : NULL;
 	if (g && g->count && prune(g))
-		steering_attach(s, g, place->link->socket);
+		attach(s, g, place->link->socket);
 	registry_unlock(lock);
 }
 
@@ -395,7 +386,7 @@ void steering_renew(struct steered *place)
 	struct group *g = steering_find_group(registry_of(s), &place->link->gid);
 
 	if (g && g->count)
-		steering_attach(s, g, place->link->socket);
+		attach(s, g, place->link->socket);
 }
 
 struct services *steering_services(struct steering *s)

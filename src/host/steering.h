@@ -20,13 +20,13 @@
 #include "host/registry.h"
 #include "link/link.h"
 
-/* A link's place in its group. */
+/* The place of a link in its group. */
 struct steered {
 	struct steering *steering;
 	struct link *link;
-	uint32_t generation; /* the group's generation when this process last read it */
-	bool settled;	     /* packets that older programs steered have all been received */
-	uint32_t strays;     /* packets for other processes since then */
+	uint32_t generation; /* generation of the group when this process last read it */
+	bool settled;	     /* all packets that older programs steered have been received */
+	uint32_t strays;     /* count of packets for other processes since then */
 	uint64_t repaired;   /* ns: time of the last repair */
 };
 
@@ -34,35 +34,33 @@ struct steered {
 typedef int steering_opener(const union ibv_gid *gid, uint16_t slot, struct link **link);
 int steering_open(struct steering *s, struct steered *place, const union ibv_gid *gid, steering_opener *open,
 		  struct link **link);
-/* With the lock held: the process has a further slot, of which packets come to it from now on. Call steering_renew()
- * for each of its links afterwards. */
+/* Adds a further slot, whose packets come to this process from now on. With the lock held. Call steering_renew() for
+ * each link afterwards. */
 void steering_own(struct steering *s, uint16_t further);
 /* The table of owners, by slot: hca_owner(). NULL: this process does not have the registry. */
 const _Atomic uint16_t *steering_owners(struct steering *s);
 
-/* Closes the link: later packets go to other sockets. Before that it calls `drain`, which hands over the remaining
- * packets. */
+/* Closes the link: later packets go to other sockets. Calls `drain` before that, to hand over the remaining packets. */
 void steering_close(struct steered *place, void (*drain)(void *arg), void *arg);
 
-/* A packet for `slot` came to this link: repairs the steering, so that this happens less often. */
+/* Repairs the steering if needed, as a packet for `slot` came to this link. `now`: ns. Needs rx ownership. */
 void steering_stray(struct steered *place, uint16_t slot, uint64_t now);
 
-/* A request got no answer. If its target is in our group, a process may have died: then the last socket moved into
- * its place, and the kernel gives that one's packets to a process that is stopped and hands nothing over. So this
- * looks for dead processes. Needs rx ownership, as does steering_stray(). */
+/* Looks for dead processes, as a request got no answer. Its target may be in our group: if a process died, the last
+ * socket moved into its place, and the kernel gives that one's packets to a process that may be stopped and hand
+ * nothing over. Needs rx ownership. */
 void steering_silence(struct steered *place, uint64_t now);
 
-/* Takes the lock of the shared memory, and maps that memory if this process does not have it yet. Removes the
- * entries of an earlier process in this slot from the table of services. Returns a lock for steering_leave(), or
- * -EAGAIN (its holder does not release it) or -EACCES (the memory cannot be had). Needs the same locks as
- * steering_open(). */
+/* Takes the lock of the shared memory, and maps that memory if this process does not have it yet. Removes the entries
+ * of an earlier process in this slot from the table of services. Returns a lock for steering_leave(), or -EAGAIN (its
+ * holder does not release it) or -EACCES (the memory cannot be had). */
 int steering_enter(struct steering *s, struct services **services);
-void steering_leave(int lock); /* -errno: does nothing */
-/* The table, to be read without the lock; NULL: this process does not have it. */
+void steering_leave(int lock); /* lock < 0: does nothing */
+/* The table of services, to be read without the lock; NULL: this process does not have it. */
 struct services *steering_services(struct steering *s);
 
-/* With the lock held: whether requests for a service should come to this process. Call steering_renew() for each of
- * its links afterwards. */
+/* Sets whether requests for a service come to this process. With the lock held. Call steering_renew() for each link
+ * afterwards. */
 void steering_listen(struct steering *s, uint64_t service, bool listens);
 void steering_renew(struct steered *place);
 

@@ -8,14 +8,14 @@
 #include "host/slot.h"
 #include "wire/cm_mad.h"
 
-#define QPN_SLOT      5		      /* in the BTH: the top bits of the destination QPN */
-#define MAD_ATTRIBUTE 36	      /* after BTH and DETH, in the MAD header: the kind of message ... */
-#define MAD_DATA      44	      /* ... and the message, after the header */
-#define MAD_SERVICE   (MAD_DATA + 12) /* of REQ and SIDR_REQ: the lower half of the service id */
+#define QPN_SLOT      5		      /* offset in the BTH: top bits of the destination QPN */
+#define MAD_ATTRIBUTE 36	      /* offset in the packet: kind of message, in the MAD header */
+#define MAD_DATA      44	      /* offset in the packet: the message, after the MAD header */
+#define MAD_SERVICE   (MAD_DATA + 12) /* offset in the packet: lower half of the service id, in REQ and SIDR_REQ */
 
-/* Loads the slot: of the destination QPN; or, for QP 1, of the communication id by which a connection management
- * message names its receiver (IBTA 12.6: the second id; in SIDR_REP the first). A message that begins a connection
- * has none, and jumps to the test of services. */
+/* Loads the slot. For QP 1 it is in the communication id by which a message names its receiver (IBTA 12.6: the second
+ * id; in SIDR_REP the first), else in the destination QPN. A message that begins a connection has none, and jumps to
+ * the test of services. */
 enum { TO_SERVICES = 12 };
 static const struct sock_filter slot_of[] = {
 	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, QPN_SLOT),
@@ -43,15 +43,15 @@ static void emit(struct program *p, struct sock_filter instruction)
 	p->code[p->length++] = instruction;
 }
 
-/* If the loaded value is `value`, the packet goes to that place. */
+/* Sends the packet to that place if the loaded value is `value`. */
 static void emit_place(struct program *p, uint32_t value, uint32_t place)
 {
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, place));
 }
 
-/* No place matches: the process that gets the packet hands it over. A place at random, and another one the next
- * time: the kernel's own choice would always be the same, and that process may be stopped. */
+/* Sends the packet to a random place, as none matches: that process hands it over. The kernel's own choice would always
+ * be the same process, which may be stopped. */
 static void emit_any(struct program *p, uint32_t count)
 {
 	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, SKF_AD_OFF + SKF_AD_RANDOM));
@@ -69,7 +69,7 @@ static_assert(STEERING_SLOTS * 2 + (STEERING_SLOTS * 2 / IN_A_ROW + 1) * (ROW_TA
 		      STEERING_PROGRAM,
 	      "room for the program");
 
-/* A few slots, one after the other. Two instructions each: some kernels take no more than 20 KiB of them. */
+/* Compares a few slots, one after the other. Two instructions each: some kernels take no more than 20 KiB of them. */
 static void emit_row(struct program *p, const struct steered_slot *s, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -81,7 +81,7 @@ static void emit_row(struct program *p, const struct steered_slot *s, uint32_t c
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 }
 
-/* Slots in ascending order: halves them until few are left. */
+/* Finds a slot by halving; slots are in ascending order. */
 static void emit_slots(struct program *p, const struct steered_slot *s, uint32_t count)
 {
 	uint32_t half = count / 2, branch;
@@ -98,7 +98,7 @@ static void emit_slots(struct program *p, const struct steered_slot *s, uint32_t
 	emit_slots(p, s + half, count - half);
 }
 
-/* The place of each first slot; NO_PLACE. */
+/* Fills in the place of each first slot, or NO_PLACE. */
 static void places_of(const struct steering_order *o, uint16_t place[SLOTS + 1])
 {
 	memset(place, 0xff, sizeof(*place) * (SLOTS + 1));

@@ -7,21 +7,21 @@
 #include <stdint.h>
 
 struct steering_listener {
-	uint32_t service; /* the lower half of the id */
+	uint32_t service; /* lower half of the service id */
 	uint16_t slot;
 };
 
-/* Makes the program for sockets in this order, and for the listeners among their processes. Returns its length. */
+/* Makes the program for sockets in this order, and for the listeners among their processes. Returns its length in
+ * instructions. */
 #define STEERING_LISTENERS 256u
 #define STEERING_PROGRAM   BPF_MAXINSNS
-#define STEERING_SLOTS	   1500u /* for which the longest program has room */
+#define STEERING_SLOTS	   1500u /* slots for which the longest program has room */
 struct steering_order {
-	const uint16_t *slots; /* the first slot of each process, by place */
-	const uint16_t
-		*owners; /* by slot: the first slot of its process; 0: it is a first slot, or free. NULL: all are */
+	const uint16_t *slots;	/* first slot of each process, by place */
+	const uint16_t *owners; /* by slot: first slot of the process; 0: a first slot, or free. NULL: all are */
 	const struct steering_listener *listener;
 	uint32_t count, listeners;
-	uint32_t most; /* slots that are steered: those beyond are handed over */
+	uint32_t most; /* slots that are steered at most; packets for others are handed over */
 };
 uint16_t steering_program(const struct steering_order *o, struct sock_filter out[STEERING_PROGRAM]);
 

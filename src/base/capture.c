@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/fork.h"
 #include "base/high_fd.h"
@@ -37,14 +37,6 @@ static char *ring_byte(uint64_t n) REQUIRES(capture_lock)
 	return (char *)ring + CAPTURE_PAGE + (n & (RING_BYTES - 1));
 }
 
-static uint64_t wall_clock(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
-
 /* The collector sets `read`, and may be broken: more than the ring holds is none. */
 static bool ring_has(uint64_t bytes) REQUIRES(capture_lock)
 {
@@ -58,7 +50,7 @@ static struct capture_record *put_head(enum capture_kind kind, uint64_t bytes) R
 {
 	struct capture_record *r = (struct capture_record *)ring_byte(written);
 
-	*r = (struct capture_record){.bytes = (uint32_t)bytes, .kind = kind, .time = wall_clock()};
+	*r = (struct capture_record){.bytes = (uint32_t)bytes, .kind = kind, .time = clock_wall()};
 	return r;
 }
 

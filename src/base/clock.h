@@ -7,13 +7,24 @@
 
 #include "base/base.h"
 
-/* ns */
-static inline uint64_t clock_now(void)
+static inline uint64_t clock_read(clockid_t id)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(id, &t);
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+/* ns */
+static inline uint64_t clock_now(void)
+{
+	return clock_read(CLOCK_MONOTONIC);
+}
+
+/* ns since 1970: only for people and other hosts. */
+static inline uint64_t clock_wall(void)
+{
+	return clock_read(CLOCK_REALTIME);
 }
 
 #endif

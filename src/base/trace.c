@@ -12,10 +12,10 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/capture.h"
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/fork.h"
 #include "base/high_fd.h"
@@ -54,14 +54,6 @@ static uint32_t spares GUARDED_BY(rings_lock), rings_made GUARDED_BY(rings_lock)
 static _Thread_local struct trace_ring *my_ring;
 static _Thread_local uint32_t repeats_in_row; /* records that repeated one of the last few, with none between */
 static _Thread_local bool ringless;	      /* no ring was available for this thread */
-
-static uint64_t now_of(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
 
 static void release_ring(void *ring)
 {
@@ -166,7 +158,7 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 			return;
 		}
 	}
-	now = now_of(CLOCK_MONOTONIC);
+	now = clock_now();
 	pending_note(point, now, arg);
 	n = atomic_load_explicit(&ring->written, memory_order_relaxed); /* only this thread writes `written` */
 	if (!may_repeat[point])
@@ -281,8 +273,8 @@ static int write_header(bool is_live)
 	header->point_bytes = sizeof(point_names[0]);
 	header->points = TRACE_POINTS;
 	header->pid = (uint32_t)getpid();
-	header->start_mono = now_of(CLOCK_MONOTONIC);
-	header->start_wall = now_of(CLOCK_REALTIME);
+	header->start_mono = clock_now();
+	header->start_wall = clock_wall();
 	gethostname(header->host, sizeof(header->host) - 1);
 	trace_read_line("/proc/sys/kernel/random/boot_id", header->boot, sizeof(header->boot));
 	trace_read_line("/proc/self/comm", header->program, sizeof(header->program));
@@ -373,9 +365,9 @@ int trace_live(void)
 	if (fd < 0)
 		return -errno;
 	pending_clear();
-	atomic_store_explicit(&started, now_of(CLOCK_MONOTONIC), memory_order_relaxed);
+	atomic_store_explicit(&started, clock_now(), memory_order_relaxed);
 	header->start_mono = atomic_load_explicit(&started, memory_order_relaxed);
-	header->start_wall = now_of(CLOCK_REALTIME);
+	header->start_wall = clock_wall();
 	hook_set(HOOK_TRACE, true);
 	return fd;
 }

@@ -79,3 +79,24 @@ void device_port(struct device *d, struct ibv_port_attr *attr)
 	}
 	fill_speed(attr, netif_speed(d->netif_name) ?: SPEED_DEFAULT);
 }
+
+void device_rate(struct device *d, struct port_rate *rate)
+{
+	static const struct {
+		uint8_t speed;
+		uint32_t mbps;
+		const char *name;
+	} lane[] = {
+		{1, 2500, "SDR"},   {2, 5000, "DDR"},	{8, 10000, "FDR10"},
+		{32, 25000, "EDR"}, {64, 50000, "HDR"}, {128, 100000, "NDR"},
+	};
+	struct ibv_port_attr port;
+	size_t i = 0;
+
+	device_port(d, &port);
+	while (i + 1 < ARRAY_SIZE(lane) && lane[i].speed != port.active_speed)
+		i++;
+	rate->lanes = port.active_width == 1 ? 1 : 4;
+	rate->mbps = rate->lanes * lane[i].mbps;
+	rate->name = lane[i].name;
+}

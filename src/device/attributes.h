@@ -11,4 +11,11 @@
 /* Fills what ibv_query_port() returns, except fields that rdma-core 44 does not have. */
 void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);
 
+/* The speed of the port, as device_port() tells it in codes of IBTA. */
+struct port_rate {
+	uint32_t lanes, mbps; /* mbps: of all lanes */
+	const char *name;     /* of the speed of a lane: "HDR" */
+};
+void device_rate(struct device *d, struct port_rate *rate) EXCLUDES(d->lock);
+
 #endif

@@ -114,27 +114,13 @@ static int fill_physical_state(FILE *out, const struct tree_place *p)
 	return 0;
 }
 
-/* The rate file in the kernel's format for an Ethernet adapter, whose speed is in port.c's table. */
+/* The rate file in the kernel's format. */
 static int fill_rate(FILE *out, const struct tree_place *p)
 {
-	static const struct {
-		uint8_t speed;
-		unsigned mbps; /* per lane */
-		const char *name;
-	} speeds[] = {
-		{1, 2500, "SDR"},   {2, 5000, "DDR"},	{8, 10000, "FDR10"},
-		{32, 25000, "EDR"}, {64, 50000, "HDR"}, {128, 100000, "NDR"},
-	};
-	struct ibv_port_attr port;
-	size_t i = 0;
-	unsigned lanes, mbps;
+	struct port_rate r;
 
-	device_port(p->device, &port);
-	while (i + 1 < ARRAY_SIZE(speeds) && speeds[i].speed != port.active_speed)
-		i++;
-	lanes = port.active_width == 1 ? 1 : 4;
-	mbps = lanes * speeds[i].mbps;
-	fprintf(out, "%u%s Gb/sec (%uX %s)\n", mbps / 1000, mbps % 1000 ? ".5" : "", lanes, speeds[i].name);
+	device_rate(p->device, &r);
+	fprintf(out, "%u%s Gb/sec (%uX %s)\n", r.mbps / 1000, r.mbps % 1000 ? ".5" : "", r.lanes, r.name);
 	return 0;
 }
 

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* The XOR, over all bits of the input that are set, of the 32 bits of the key that begin at the same position. */
-uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t length)
+/* The hash of `input`, at most 36 bytes: the XOR, over all bits of the input that are set, of the 32 bits of the key
+ * that begin at the same position. */
+static uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t length)
 {
 	uint32_t window = (uint32_t)key[0] << 24 | key[1] << 16 | key[2] << 8 | key[3], hash = 0;
 

@@ -22,9 +22,6 @@ struct rss {
 	struct qp *const *table;
 };
 
-/* The hash of `input`, at most 36 bytes. */
-uint32_t toeplitz(const uint8_t key[RSS_KEY], const uint8_t *input, size_t length);
-
 /* A frame without any of these fields hashes to 0. */
 uint32_t rss_hash(const struct rss *rss, const struct frame_key *key);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The extended poll interface: ibv_start_poll(), one completion at a time, with functions that read its fields. */
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/trace.h"
 #include "check/operations.h"
 #include "device/front.h"
@@ -21,14 +20,6 @@ static const struct cqe *now(struct ibv_cq_ex *cq)
 	return &((struct cq_front *)cq)->now;
 }
 
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
-}
-
 static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 {
 	struct cq_front *f = (struct cq_front *)cq;
@@ -42,9 +33,9 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 	cq->status = f->now.status;
 	/* the CQE has no timestamp; the time of the poll is the earliest at which the completion is visible */
 	if (f->wants_time)
-		f->now_time = clock_ns(CLOCK_MONOTONIC);
+		f->now_time = clock_now();
 	if (f->wants_wallclock)
-		f->now_wallclock = clock_ns(CLOCK_REALTIME);
+		f->now_wallclock = clock_wall();
 	trace(poll, f->now.qpn, f->now.wr_id, f->now.status, f->now.opcode, 0, 0);
 	if (hooks_any())
 		check_polled_one(ibv_cq_ex_to_cq(cq), f->now.qpn, f->now.wr_id, f->now.status,

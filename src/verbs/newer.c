@@ -91,24 +91,12 @@ PUBLIC int export_buf_dmabuf_fd(struct buf *buf)
 
 PUBLIC int query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {
-	static const struct { /* IBTA: width and lane speed are bit codes; `speed` is per lane, in 100 Mb/s */
-		uint8_t bit, lanes;
-	} widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-	static const struct {
-		uint8_t bit;
-		uint16_t lane;
-	} speeds[] = {{1, 25}, {2, 50}, {4, 100}, {8, 100}, {16, 140}, {32, 250}, {64, 500}, {128, 1000}};
-	struct ibv_port_attr attr;
-	uint64_t lanes = 0, lane = 0;
+	struct port_rate rate;
 
 	if (!context || !speed || port != PORT)
 		return fail(EINVAL);
-	device_port(context_of(context)->device, &attr);
-	for (size_t i = 0; i < ARRAY_SIZE(widths); i++)
-		lanes = attr.active_width == widths[i].bit ? widths[i].lanes : lanes;
-	for (size_t i = 0; i < ARRAY_SIZE(speeds); i++)
-		lane = attr.active_speed == speeds[i].bit ? speeds[i].lane : lane;
-	*speed = lanes * lane;
+	device_rate(context_of(context)->device, &rate);
+	*speed = rate.mbps / 100;
 	return 0;
 }
 

@@ -16,7 +16,7 @@
 
 struct event {
 	struct list link;
-	bool again; /* a rule of fault injection has it told twice, and this is the second time */
+	bool again; /* the second copy of an event that a fault rule reports twice */
 	struct ibv_async_event what;
 };
 
@@ -149,8 +149,8 @@ static void count_fetched(const struct ibv_async_event *e)
 		++*a.fetched;
 }
 
-/* Told again: what the specification lets an adapter tell more than once, of ports and devices, and that the peer has
- * been heard of. What ends something is told once. */
+/* Whether a fault rule reports the event a second time. Events of ports and devices, and IBV_EVENT_COMM_EST, may come
+ * more than once; events that end something come once. */
 static bool is_told_again(const struct event *e)
 {
 	enum ibv_event_type type = e->what.event_type;

@@ -25,7 +25,7 @@ struct builder {
 	unsigned char *inlined; /* max(max_inline, WORD) bytes for each */
 };
 
-/* The flags of what an adapter lacks: in the order of the opcodes, but for the last. */
+/* The flags of opcodes that the adapter lacks. All but that of ATOMIC_WRITE are in the order of the opcodes. */
 static uint64_t lacking(uint32_t opcodes)
 {
 	static_assert(IBV_QP_EX_WITH_SEND_WITH_INV == 1 << IBV_WR_SEND_WITH_INV, "the same order");

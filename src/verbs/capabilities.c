@@ -16,7 +16,7 @@
 
 #define DEVICE_ATOMIC_WRITE (1ull << 40) /* rdma-core 44 does not define it: IB_UVERBS_DEVICE_ATOMIC_WRITE */
 
-static void capabilities_fill(struct ibv_device_attr *a, const struct device *d)
+static void fill_attributes(struct ibv_device_attr *a, const struct device *d)
 {
 	*a = adapter()->attr;
 	a->node_guid = a->sys_image_guid = d->guid;
@@ -26,7 +26,7 @@ PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
 {
 	if (inject_call(CALL_ibv_query_device))
 		return errno;
-	capabilities_fill(attr, context_of(context)->device);
+	fill_attributes(attr, context_of(context)->device);
 	msan_wrote(attr, sizeof(*attr));
 	return 0;
 }
@@ -78,7 +78,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
 		return errno;
 	if ((input && input->comp_mask) || size < sizeof(attr->orig_attr))
 		return fail(EINVAL);
-	capabilities_fill(&a.orig_attr, context_of(context)->device);
+	fill_attributes(&a.orig_attr, context_of(context)->device);
 	a.device_cap_flags_ex = (unsigned)a.orig_attr.device_cap_flags;
 #if RDMA_CORE >= 35
 	a.phys_port_cnt_ex = 1;

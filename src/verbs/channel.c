@@ -22,22 +22,23 @@
 #include "verbs/context.h"
 #include "verbs/cq_front.h"
 
-#define FOUND_SURE 8u
+#define FOUND_SURE 8u /* of channel->found: the program waits for the descriptor itself */
 
-/* The channel from which this thread is about to fetch an event: one that it brings itself needs no eventfd. */
+/* The channel from which this thread is about to fetch an event. An event that the thread causes meanwhile needs no
+ * write to the eventfd. */
 static _Thread_local struct channel *fetching;
 
-/* This thread has fetched an event, or brought one, since it last asked for one or found none: it may be about to
- * answer, and an ACK can travel with that. */
+/* True from an event that this thread fetches or causes, until it arms a CQ or finds no event: the thread may be about
+ * to send a reply, which can carry an ACK. */
 static _Thread_local bool answers;
 
-/* The channel for which this thread has asked for an event last, and how often the thread had slept by then. */
+/* The channel of the CQ that this thread armed last, and the number of times that the thread had slept by then. */
 static _Thread_local struct {
 	const struct channel *ch;
 	long sleeps;
 } armed_last;
 
-static long verbs_thread_sleeps(void)
+static long thread_sleeps(void)
 {
 	struct rusage u;
 
@@ -45,7 +46,7 @@ static long verbs_thread_sleeps(void)
 }
 
 /* The program's descriptor, with the eventfd in it. */
-static int verbs_channel_open(struct channel *ch)
+static int channel_open(struct channel *ch)
 {
 	struct epoll_event e = {.events = EPOLLIN};
 
@@ -71,7 +72,7 @@ PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 	list_init(&ch->ready);
 	list_init(&ch->cqs);
 	ch->base.context = context;
-	if (verbs_channel_open(ch)) {
+	if (channel_open(ch)) {
 		free(ch);
 		return NULL;
 	}
@@ -117,7 +118,7 @@ void channel_leave(struct channel *ch)
 	last = list_empty(&ch->cqs);
 	lock_drop(&ch->lock);
 	if (last)
-		waitfd_part(&ch->waitfd); /* there is no CQ of which verbs_channel_tell_any() could tell */
+		waitfd_part(&ch->waitfd); /* there is no CQ of which channel_tell_any() could tell */
 	lock_take(&ch->lock);
 	ch->base.refcnt--;
 	lock_drop(&ch->lock);
@@ -133,20 +134,21 @@ void channel_arm(struct channel *ch)
 	}
 	loop_progress();
 	armed_last.ch = ch;
-	armed_last.sleeps = verbs_thread_sleeps();
+	armed_last.sleeps = thread_sleeps();
 }
 
-/* There was an event. The program waits for the descriptor, not in ibv_get_cq_event(), if its thread has slept since it
- * asked for that one. To be sure matters: ib_send_lat takes an event without a completion for one with. */
-static void verbs_channel_found(struct channel *ch)
+/* ibv_get_cq_event() has found an event at once. If the thread has slept since it armed the CQ, the program waits for
+ * the descriptor and not in ibv_get_cq_event(). One such call is no proof, and a wrong guess harms: ib_send_lat takes
+ * an event without a completion for one with. */
+static void channel_found(struct channel *ch)
 {
 	if (atomic_load_explicit(&ch->found, memory_order_relaxed) < FOUND_SURE && armed_last.ch == ch &&
-	    verbs_thread_sleeps() != armed_last.sleeps)
+	    thread_sleeps() != armed_last.sleeps)
 		atomic_fetch_add_explicit(&ch->found, 1, memory_order_relaxed);
 }
 
 /* The eventfd is readable while the queue is not empty. */
-static void verbs_channel_settle(struct channel *ch) REQUIRES(ch->lock)
+static void channel_settle(struct channel *ch) REQUIRES(ch->lock)
 {
 	bool tell = !list_empty(&ch->ready);
 	eventfd_t count;
@@ -158,7 +160,7 @@ static void verbs_channel_settle(struct channel *ch) REQUIRES(ch->lock)
 	ch->told = tell;
 }
 
-static void verbs_channel_append(struct channel *ch, struct cq *cq) REQUIRES(ch->lock)
+static void channel_append(struct channel *ch, struct cq *cq) REQUIRES(ch->lock)
 {
 	if (cq->events++ == 0)
 		list_append(&ch->ready, &cq->waiting);
@@ -175,7 +177,7 @@ void channel_cq_event(struct cq *cq)
 	if (fetching)
 		answers = true;
 	lock_take(&ch->lock);
-	verbs_channel_append(ch, cq);
+	channel_append(ch, cq);
 	/* a write for each event, not only for the first: an edge-triggered epoll then reports each event, as with the
 	 * kernel */
 	if (fetching != ch) {
@@ -197,16 +199,16 @@ static struct cq *channel_fetch(struct channel *ch) EXCLUDES(ch->lock)
 		if (--cq->events)
 			list_append(&ch->ready, l);
 		cq_front_of(ibv_cq_ex_to_cq(&cq->base))->fetched++;
-		verbs_channel_settle(ch);
+		channel_settle(ch);
 	}
 	lock_drop(&ch->lock);
 	return cq;
 }
 
-/* The descriptor was readable, but no event came of it: the program may have waited for it, and must not be blocked
- * now. An event for a CQ in which there is nothing is allowed: ibv_get_cq_event(3) calls it an extra event. If none is
- * armed, it is the last one, as the descriptor is parted. False: the channel has no CQ. */
-static bool verbs_channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
+/* The descriptor was readable, but there is no event: the program may have waited for it, so ibv_get_cq_event() must
+ * not block. Queues an event for an armed CQ, or else for any: ibv_get_cq_event(3) allows extra events, for an empty
+ * CQ. If no CQ is armed, the descriptor is parted, so that this does not repeat. False: the channel has no CQ. */
+static bool channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 {
 	struct cq *any = NULL, *armed = NULL;
 
@@ -216,7 +218,7 @@ static bool verbs_channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 		armed = cq_arm(any) == CQ_UNARMED ? armed : any;
 	}
 	if (any)
-		verbs_channel_append(ch, armed ?: any);
+		channel_append(ch, armed ?: any);
 	lock_drop(&ch->lock);
 	if (!armed)
 		waitfd_part(&ch->waitfd);
@@ -224,7 +226,7 @@ static bool verbs_channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 }
 
 /* Receives, in place of the helper, what may have made the descriptor readable. False: it is not joined. */
-static bool verbs_channel_look(struct channel *ch)
+static bool channel_look(struct channel *ch)
 {
 	bool joined;
 
@@ -234,12 +236,12 @@ static bool verbs_channel_look(struct channel *ch)
 	return joined;
 }
 
-/* There is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. */
-static int verbs_channel_wait(struct channel *ch, bool first)
+/* Waits if there is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. */
+static int channel_wait(struct channel *ch, bool first)
 {
 	bool nonblocking;
 
-	if (first && verbs_channel_look(ch))
+	if (first && channel_look(ch))
 		return 0;
 	if (!first && !answers)
 		waitfd_send(&ch->waitfd);
@@ -251,7 +253,7 @@ static int verbs_channel_wait(struct channel *ch, bool first)
 			loop_progress();
 		return first || waitfd_settle(&ch->waitfd) ? 0 : -EAGAIN;
 	}
-	if (waitfd_was_rung(&ch->waitfd) && verbs_channel_tell_any(ch))
+	if (waitfd_was_rung(&ch->waitfd) && channel_tell_any(ch))
 		return 0;
 	atomic_store_explicit(&ch->found, 0, memory_order_relaxed);
 	waitfd_part(&ch->waitfd);
@@ -279,10 +281,10 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 			if (hooks_any())
 				check_fetched(*cq);
 			if (first)
-				verbs_channel_found(ch);
+				channel_found(ch);
 			return 0;
 		}
-		error = verbs_channel_wait(ch, first);
+		error = channel_wait(ch, first);
 		if (error)
 			return fail_minus(-error);
 	}
@@ -304,11 +306,11 @@ void channel_forget(struct channel *ch, struct cq *cq)
 	if (hca_is_inert(cq->hca)) /* what another thread has fetched is not acknowledged here */
 		return;
 	lock_take(&ch->lock);
-	list_remove(&cq_front_of(base)->of_channel); /* no more events of it: verbs_channel_tell_any() */
+	list_remove(&cq_front_of(base)->of_channel); /* no more events of it: channel_tell_any() */
 	if (cq->events) {
 		list_remove(&cq->waiting);
 		cq->events = 0;
-		verbs_channel_settle(ch);
+		channel_settle(ch);
 	}
 	fetched = cq_front_of(base)->fetched;
 	lock_drop(&ch->lock);

@@ -18,9 +18,8 @@ struct channel {
 	struct ibv_comp_channel base; /* the application's handle; must be first. refcnt: the CQs that use it */
 	struct waitfd waitfd;	      /* of base.fd */
 	int events;		      /* the eventfd. Constant */
-	_Atomic uint32_t found;	      /* calls of ibv_get_cq_event() that did not have to wait, as the thread had slept
-					 before, since the last that had to: after some, the program waits for base.fd
-					 by itself. Relaxed: a hint */
+	_Atomic uint32_t found; /* calls of ibv_get_cq_event(), since the last that waited, for whose event the thread
+				   had slept elsewhere: FOUND_SURE. Relaxed: a hint */
 	struct lock lock;
 	struct list ready GUARDED_BY(&lock);
 	struct list cqs GUARDED_BY(&lock); /* cq_front.of_channel */
@@ -31,7 +30,7 @@ struct channel {
 void channel_join(struct channel *ch, struct cq_front *cq) EXCLUDES(ch->lock);
 void channel_leave(struct channel *ch) EXCLUDES(ch->lock);
 
-/* An event has been asked for: the thread is likely to wait for it next. Receives, and sends what waits. */
+/* A CQ of the channel was armed, so the thread is likely to wait next. Receives, and sends what waits. */
 void channel_arm(struct channel *ch);
 
 /* Drops the CQ's events that are not fetched, then blocks until its fetched events are acknowledged. */

@@ -43,7 +43,7 @@ static int cq_ex_advance(struct ibv_cq_ex *cq, int got)
 	return 0;
 }
 
-/* ibv_poll_cq() takes no turn: it takes completions of its own. So who has the turn may call it. */
+/* ibv_poll_cq() needs no turn, since it returns completions of its own: the thread that has the turn may call it. */
 static int start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	struct cq_front *f = (struct cq_front *)cq;

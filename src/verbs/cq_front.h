@@ -16,8 +16,8 @@ struct cq_front {
 	_Atomic uint16_t period; /* us: the longest time that moderation delays an event; 0: no limit. Relaxed */
 	uint32_t async_fetched;	 /* number of asynchronous events fetched; guarded by the context's lock */
 
-	/* CQs of create_cq_ex(): the completion that the read functions return. Who has the turn, from start_poll() to
-	 * end_poll(), writes and reads it. */
+	/* CQs of create_cq_ex(): the completion that the read functions return. Written and read by the thread that has
+	 * the turn, from start_poll() to end_poll(). */
 	struct turn turn;
 	bool is_single; /* IBV_CREATE_CQ_ATTR_SINGLE_THREADED: there are no turns. Constant */
 	struct cqe now;

@@ -38,7 +38,7 @@ static bool dmabuf_has(int fd, uint64_t offset, size_t length)
 	return size < 0 || offset + length <= (uint64_t)size;
 }
 
-/* A device's memory that the processor cannot map. */
+/* The error for memory of a device that the processor cannot map. */
 static int unreachable(int error)
 {
 	return error == ENOMEM || error == EAGAIN ? error : EOPNOTSUPP;

@@ -54,7 +54,7 @@ static int dealloc_td(struct ibv_td *base)
 	return 0;
 }
 
-static int domain_check(struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
+static int check_parent(struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
@@ -69,7 +69,7 @@ static int domain_check(struct ibv_context *context, const struct ibv_parent_dom
 
 static struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
-	int error = domain_check(context, attr);
+	int error = check_parent(context, attr);
 	struct parent_domain *p;
 	struct pd *of;
 

@@ -11,7 +11,7 @@
 #include "verbs/pd.h"
 #include "verbs/remote_qp.h"
 
-static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
+static void before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {
 	lock_take(&monitor_lock);
 	lock_take(&remote_lock);
@@ -21,7 +21,7 @@ static void fork_before_fork(void) ACQUIRE(monitor_lock, remote_lock, devices_lo
 	lock_take(&dms_lock);
 }
 
-static void fork_after_fork(void) RELEASE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
+static void after_fork(void) RELEASE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {
 	lock_drop(&dms_lock);
 	lock_drop(&pds_lock);
@@ -31,17 +31,17 @@ static void fork_after_fork(void) RELEASE(monitor_lock, remote_lock, devices_loc
 	lock_drop(&monitor_lock);
 }
 
-static void fork_in_child(void) RELEASE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
+static void in_child(void) RELEASE(monitor_lock, remote_lock, devices_lock, cqs_lock, pds_lock, dms_lock)
 {
 	monitor_forget();
 	remote_forget();
 	cqs_forget();
-	fork_after_fork();
+	after_fork();
 }
 
-__attribute__((constructor)) static void fork_watch_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	static const struct fork_handlers handlers = {fork_before_fork, fork_after_fork, fork_in_child};
+	static const struct fork_handlers handlers = {before_fork, after_fork, in_child};
 
 	fork_watch(FORK_VERBS, &handlers);
 }

@@ -84,7 +84,7 @@ static int check_memory(void *address, size_t length, unsigned access)
 	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* The one whose regions are counted: of the PD itself, which outlives its imports. */
+/* The device that counts the regions of a PD: that of the PD itself, which outlives its imports. */
 static struct device *device_of_pd(struct pd *pd)
 {
 	return context_of(pd_domain(pd)->base.context)->device;

@@ -19,7 +19,7 @@ static int check_region(const struct mr *mr, const struct pd *pd, const struct i
 
 /* Finds the memory of an SGE. The region may be deregistered during the call, since the application owns the memory. 0
  * or errno. */
-static int odp_find(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
+static int find_memory(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
 {
 	struct mr *mr = mr_get(pd->hca, sge->lkey);
 	int error;
@@ -54,9 +54,9 @@ static int advise_mr(struct ibv_pd *base, enum ibv_advise_mr_advice advice, uint
 	if (!pd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !count || !list)
 		return fail(EINVAL);
 	for (uint32_t i = 0; i < count && !error; i++)
-		error = odp_find(pd, &list[i], write, &at);
+		error = find_memory(pd, &list[i], write, &at);
 	for (uint32_t i = 0; i < count && !error && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT; i++) {
-		error = odp_find(pd, &list[i], write, &at);
+		error = find_memory(pd, &list[i], write, &at);
 		if (!error && !(flags & IBV_ADVISE_MR_FLAG_FLUSH))
 			begin_to_fetch(at, list[i].length);
 		else if (!error && !guarded_populate(at, list[i].length, write))

@@ -95,6 +95,7 @@ static void say_not_opened(const struct ibv_device *device)
 	log_error("%s cannot be opened: %s", device->name, says);
 }
 
+/* Asynchronous events of changes of a device. */
 static const struct {
 	unsigned change;
 	enum ibv_event_type event;

@@ -51,7 +51,7 @@ PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port, struct _com
 	return query_port(context, port, (struct ibv_port_attr *)attr, PORT_ATTR_COMPAT);
 }
 
-static bool port_read_entry(struct device *d, uint32_t index, struct ibv_gid_entry *e)
+static bool read_entry(struct device *d, uint32_t index, struct ibv_gid_entry *e)
 {
 	*e = (struct ibv_gid_entry){
 		.gid_index = index,
@@ -87,7 +87,7 @@ PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 	if (flags)
 		return fail(EOPNOTSUPP);
 	monitor_look();
-	if (!port_read_entry(d, index, &e))
+	if (!read_entry(d, index, &e))
 		return fail(ENODATA);
 	copy_entry(entry, &e, size);
 	return 0;
@@ -108,7 +108,7 @@ PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 		return -fail(EINVAL);
 	monitor_look();
 	for (uint32_t i = 0; i < DEVICE_GIDS; i++) {
-		if (!port_read_entry(d, i, &e))
+		if (!read_entry(d, i, &e))
 			continue;
 		if (count == max)
 			return -fail(EINVAL);

@@ -18,7 +18,7 @@ int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **
 	return loop_post_send((struct qp *)base, wr, bad);
 }
 
-/* One by one: what stands before a request that the adapter lacks is posted. */
+/* Posts requests one by one, up to the first that the adapter lacks. */
 static int post_send_lacking(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr one, *refused;

@@ -70,12 +70,13 @@ static int check_cap(const struct ibv_qp_cap *cap)
 	return 0;
 }
 
-/* ibv_create_qp(3), ibv_create_qp_ex(3): attributes of a queue that the QP does not have are ignored. */
+/* Whether the QP only distributes frames to work queues by a hash. */
 static bool is_hash(const struct ibv_qp_init_attr_ex *a)
 {
 	return a->comp_mask & (IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_IND_TABLE);
 }
 
+/* Attributes of a queue that the QP does not have are ignored: ibv_create_qp(3), ibv_create_qp_ex(3). */
 static void drop_unused(struct ibv_qp_init_attr_ex *a)
 {
 	bool sends = a->qp_type != IBV_QPT_XRC_RECV;
@@ -140,7 +141,7 @@ static int prepare_raw(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 	return -raw_attach(qp, context_of(qp->base.context)->device->netif_index);
 }
 
-/* What else the QP uses. */
+/* The XRC domain or the table of work queues that the QP uses; or NULL. */
 static const void *domain_or_table(const struct ibv_qp_init_attr_ex *a)
 {
 	if (a->comp_mask & IBV_QP_INIT_ATTR_XRCD)
@@ -148,7 +149,7 @@ static const void *domain_or_table(const struct ibv_qp_init_attr_ex *a)
 	return is_hash(a) ? a->rwq_ind_tbl : NULL;
 }
 
-/* XRC targets are not counted: they belong to their domain. 0 or errno. */
+/* Counts the QP in its device. XRC targets are not counted: they belong to their domain. 0 or errno. */
 static int count_qp(struct context *c, enum ibv_qp_type type)
 {
 	const struct adapter *a = adapter();
@@ -160,7 +161,7 @@ static int count_qp(struct context *c, enum ibv_qp_type type)
 }
 
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0: a QP without the ibv_wr_ functions. */
-static struct ibv_qp *verbs_qp_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
+static struct ibv_qp *make_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
 	struct qp *qp;
 	int error;
@@ -229,7 +230,7 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	ex.cap = attr->cap;
 	ex.qp_type = attr->qp_type;
 	ex.sq_sig_all = attr->sq_sig_all;
-	qp = verbs_qp_create(pd->context, &ex, 0);
+	qp = make_qp(pd->context, &ex, 0);
 	if (!qp)
 		return NULL;
 	attr->cap = ex.cap;
@@ -257,7 +258,7 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		attr->pd = NULL;
 	msan_wrote(&attr->cap, sizeof(attr->cap));
-	return verbs_qp_create(context, attr, ops);
+	return make_qp(context, attr, ops);
 }
 
 PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)

@@ -32,8 +32,10 @@
 #include "verbs/remote_qp.h"
 #include "verbs/shared_qp.h"
 
-#define ANSWERS (10 * MSEC) /* about the time that another process may occupy the processor */
-#define IN_VAIN (1000 * MSEC)
+#define ANSWERS                                                                                                  \
+	(10 * MSEC) /* longest wait for ACKs before a move to ERR: about as long as another process may have the \
+		       processor */
+#define IN_VAIN (1000 * MSEC) /* time without further waits after one that failed */
 
 /* Checks the port, the partition and the limits of the adapter, which the engine's tables do not know. */
 static int check_port(const struct ibv_qp_attr *a, int mask)
@@ -65,7 +67,7 @@ static int check_port(const struct ibv_qp_attr *a, int mask)
 /* Limits the path MTU to the port's MTU. Adapters accept any path MTU, and many programs set 4096 at both ends:
  * one-packet messages then work if the network passes them. Here longer messages work too, in packets that fit the
  * port. */
-static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *attr, int mask)
+static struct ibv_qp_attr limit_mtu(struct device *d, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr a = *attr;
 
@@ -75,7 +77,7 @@ static struct ibv_qp_attr qp_limit(struct device *d, const struct ibv_qp_attr *a
 }
 
 /* Logs the right GID index: a wrong index is the most frequent mistake, and EINVAL does not explain it. */
-static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh)
+static void explain_gids(struct device *d, const struct ibv_global_route *grh)
 {
 	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
 	bool is_ipv4 = address_is_ipv4(&grh->dgid);
@@ -98,18 +100,18 @@ static void qp_explain_gids(struct device *d, const struct ibv_global_route *grh
 			 d->base.name, grh->sgid_index, own, peer, is_ipv4 ? "IPv4" : "IPv6");
 }
 
-static int qp_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
+static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
 {
 	int err = path_resolve(d, av, path);
 
 	if (err && av->is_global)
-		qp_explain_gids(d, &av->grh);
+		explain_gids(d, &av->grh);
 	if (err || address_is_multicast(&path->dgid))
 		return EINVAL;
 	return -loop_attach(path);
 }
 
-/* The paths that a QP has, will have, or has no more. */
+/* The paths that a QP is to get, or does not use any more. */
 struct paths {
 	struct path main, alternate;
 };
@@ -121,15 +123,15 @@ static void introduce(struct qp *qp, const struct ibv_qp_attr *attr, int mask, s
 		loop_introduce(path, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num);
 }
 
-/* Resolves the address vectors that are given. 0 or errno; what has been made is the caller's in any case. */
+/* Resolves the address vectors that are given. 0 or errno; also on an error the caller detaches *made. */
 static int make_paths(struct qp *qp, struct device *d, const struct ibv_qp_attr *a, int mask, struct paths *made)
 {
 	int error = 0;
 
 	if (mask & IBV_QP_AV)
-		error = qp_resolve(d, &a->ah_attr, &made->main);
+		error = resolve(d, &a->ah_attr, &made->main);
 	if (!error && (mask & IBV_QP_ALT_PATH))
-		error = qp_resolve(d, &a->alt_ah_attr, &made->alternate);
+		error = resolve(d, &a->alt_ah_attr, &made->alternate);
 	introduce(qp, a, mask, &made->main);
 	introduce(qp, a, mask, &made->alternate);
 	return error;
@@ -137,7 +139,7 @@ static int make_paths(struct qp *qp, struct device *d, const struct ibv_qp_attr 
 
 /* From RTR on a UD QP receives at all addresses of its device, and sends no packet larger than the port's MTU. 0 or
  * errno. */
-static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
+static int start_listening(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 {
 	int error;
 
@@ -153,7 +155,7 @@ static int qp_listen_for(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 	return 0;
 }
 
-static void listen_no_more(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
+static void stop_listening(struct qp *qp, struct context *c) EXCLUDES(qp->lock)
 {
 	bool listens;
 
@@ -224,9 +226,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, struc
 	return 0;
 }
 
-/* For a QP that accepts no more requests: waits for the end of the one-sided operations that local peers have started.
- */
-static void qp_settle(struct qp *qp) EXCLUDES(qp->lock)
+/* If the QP accepts no more requests, waits for the end of one-sided operations that local peers have started. */
+static void settle(struct qp *qp) EXCLUDES(qp->lock)
 {
 	bool closed;
 
@@ -265,7 +266,7 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
 }
 
-/* `error`: 0, or an error that the caller has found. */
+/* For a QP in another process. `error`: 0, or an error that the caller has found. */
 static int modify_remote(struct ibv_qp *base, const struct ibv_qp_attr *attr, int mask, int error)
 {
 	error = error ?: remote_modify(shared_qp(base), attr, mask);
@@ -297,14 +298,14 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	qp = shared_qp(base);
 	c = context_of(base->context);
 	error = check_port(attr, mask);
-	a = qp_limit(c->device, attr, mask);
+	a = limit_mtu(c->device, attr, mask);
 	if (qp_is_remote(qp))
 		return modify_remote(base, &a, mask, error);
 	/* without the QP's lock, because binding a socket and starting a thread take long */
 	if (!error)
 		error = make_paths(qp, c->device, &a, mask, &paths);
 	if (!error && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RTR)
-		error = qp_listen_for(qp, c);
+		error = start_listening(qp, c);
 	if (error) {
 		detach(&paths);
 		return modify_fail(error);
@@ -319,9 +320,9 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		check_forget_requests(base);
 	if (hooks_any() && !error && mask & IBV_QP_STATE)
 		check_moved(base);
-	qp_settle(qp);
+	settle(qp);
 	detach(&paths);
-	listen_no_more(qp, c);
+	stop_listening(qp, c);
 	return error ? modify_fail(error) : 0;
 }
 
@@ -353,5 +354,5 @@ void qp_silence(struct qp *qp, struct context *c, bool settles)
 	if (settles)
 		show_settle(qp->hca);
 	detach(&paths);
-	listen_no_more(qp, c);
+	stop_listening(qp, c);
 }

@@ -66,6 +66,7 @@ static socklen_t remote_name(struct sockaddr_un *address, uint16_t slot)
 	return slot_abstract(address, "%u/targets-%u/%u", geteuid(), REMOTE_VERSION, slot);
 }
 
+/* Whether the connection leads to the owner of a QP that this process has opened. */
 static bool is_view(const struct remote *r)
 {
 	return r->qp && !r->opener.tell;

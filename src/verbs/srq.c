@@ -15,8 +15,8 @@
 #include "verbs/table.h"
 
 /* `xrcd` and `cq`: XRC only, else NULL. */
-static struct ibv_srq *verbs_srq_create(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
-					void *srq_context, struct ibv_srq_attr *attr)
+static struct ibv_srq *make_srq(struct ibv_pd *base, struct ibv_xrcd *xrcd, struct ibv_cq *cq, void *srq_context,
+				struct ibv_srq_attr *attr)
 {
 	const struct ibv_device_attr *limits = &adapter()->attr;
 	struct pd *pd = (struct pd *)base;
@@ -50,7 +50,7 @@ PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 {
 	if (inject_call(CALL_ibv_create_srq))
 		return NULL;
-	return attr ? verbs_srq_create(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
+	return attr ? make_srq(pd, NULL, NULL, attr->srq_context, &attr->attr) : fail_null(EINVAL);
 }
 
 /* True if targets of other processes deliver to this SRQ: this process then sends the ACKs, from any of its addresses.
@@ -67,7 +67,7 @@ static struct ibv_srq *create_xrc(struct context *c, struct ibv_srq_init_attr_ex
 
 	if (error)
 		return fail_null(-error);
-	srq = verbs_srq_create(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
+	srq = make_srq(a->pd, a->xrcd, a->cq, a->srq_context, &a->attr);
 	if (!srq && is_shared(a->xrcd))
 		listen_leave(&c->listen);
 	return srq;
@@ -85,7 +85,7 @@ static struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq
 	if (!(a->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !a->pd || a->pd->context != context)
 		return fail_null(EINVAL);
 	if (type == IBV_SRQT_BASIC)
-		return verbs_srq_create(a->pd, NULL, NULL, a->srq_context, &a->attr);
+		return make_srq(a->pd, NULL, NULL, a->srq_context, &a->attr);
 	if (type != IBV_SRQT_XRC)
 		return fail_null(EOPNOTSUPP);
 	if ((a->comp_mask & xrc) != xrc || !a->xrcd || a->xrcd->context != context || !a->cq ||

@@ -21,9 +21,9 @@ static_assert((int)STAT_RNR_NAKS == (int)HCA_RNR_NAKS && (int)STAT_RNR_RETRIES_S
 
 static_assert((int)HCA_COUNTERS == ARRAY_SIZE(((struct stat_device *)0)->trouble), "a device has all of them");
 
-#define CONTEXTS 256 /* whose objects are told of */
+#define CONTEXTS 256 /* whose objects are reported, at most */
 
-/* Open contexts: an object is told of if its context is one of them. */
+/* Open contexts: an object is reported if its context is one of them. */
 struct stat_view {
 	struct stat_sheet *sheet;
 	struct hca *hca;
@@ -87,7 +87,7 @@ static void put_device(const struct stat_view *v, struct device *d)
 	stat_put(v->sheet, STAT_DEVICE, &row, sizeof(row));
 }
 
-/* Each that is open once. */
+/* Reports each open device once. */
 static void put_devices(const struct stat_view *v)
 {
 	for (uint32_t i = 0; i < v->contexts; i++) {

@@ -3,7 +3,7 @@
  * libibverbs. */
 #include "device/front.h"
 
-static const char *text_name_of(const char *const *names, size_t count, int value)
+static const char *name_of(const char *const *names, size_t count, int value)
 {
 	return value >= 0 && (size_t)value < count && names[value] ? names[value] : "unknown";
 }
@@ -37,7 +37,7 @@ PUBLIC const char *ibv_wc_status_str(enum ibv_wc_status status)
 		[IBV_WC_TM_RNDV_INCOMPLETE] = "TM software rendezvous",
 	};
 
-	return text_name_of(names, ARRAY_SIZE(names), (int)status);
+	return name_of(names, ARRAY_SIZE(names), (int)status);
 }
 
 PUBLIC const char *ibv_node_type_str(enum ibv_node_type node_type)
@@ -52,7 +52,7 @@ PUBLIC const char *ibv_node_type_str(enum ibv_node_type node_type)
 		[IBV_NODE_UNSPECIFIED] = "unspecified",
 	};
 
-	return text_name_of(names, ARRAY_SIZE(names), (int)node_type);
+	return name_of(names, ARRAY_SIZE(names), (int)node_type);
 }
 
 PUBLIC const char *ibv_port_state_str(enum ibv_port_state port_state)
@@ -66,7 +66,7 @@ PUBLIC const char *ibv_port_state_str(enum ibv_port_state port_state)
 		[IBV_PORT_ACTIVE_DEFER] = "active defer",
 	};
 
-	return text_name_of(names, ARRAY_SIZE(names), (int)port_state);
+	return name_of(names, ARRAY_SIZE(names), (int)port_state);
 }
 
 PUBLIC const char *ibv_event_type_str(enum ibv_event_type event)
@@ -94,5 +94,5 @@ PUBLIC const char *ibv_event_type_str(enum ibv_event_type event)
 		[IBV_EVENT_WQ_FATAL] = "WQ fatal",
 	};
 
-	return text_name_of(names, ARRAY_SIZE(names), (int)event);
+	return name_of(names, ARRAY_SIZE(names), (int)event);
 }

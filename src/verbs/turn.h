@@ -12,7 +12,8 @@ struct turn {
 	_Atomic(const void *) holder; /* NULL: none. Relaxed: only a thread itself writes, or compares with, its mark */
 };
 
-/* False: this thread has it already, and would wait for ever. No analysis: it is held when this returns. */
+/* Waits for the turn. False: this thread has it already, and would wait for ever. No analysis: the lock is held when
+ * this returns. */
 static inline bool turn_take(struct turn *t) NO_LOCK_ANALYSIS
 {
 	static _Thread_local char mark;
@@ -26,7 +27,7 @@ static inline bool turn_take(struct turn *t) NO_LOCK_ANALYSIS
 	return true;
 }
 
-/* By any thread. Nothing happens if nobody has it. */
+/* Ends the turn, by any thread. No effect if no thread has it. */
 static inline void turn_drop(struct turn *t)
 {
 	atomic_store_explicit(&t->holder, NULL, memory_order_relaxed);

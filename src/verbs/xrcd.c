@@ -15,7 +15,7 @@
 #include "verbs/table.h"
 
 /* The XRC domain that a file stands for. 0 or errno. */
-static int xrcd_name_of(struct hca *hca, int fd, struct xrcd_name *name)
+static int name_of(struct hca *hca, int fd, struct xrcd_name *name)
 {
 	struct stat file;
 
@@ -44,7 +44,7 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return fail_null(ENOMEM);
-	error = xrcd_name_of(c->hca, attr->fd, &xrcd->name);
+	error = name_of(c->hca, attr->fd, &xrcd->name);
 	if (!error && attr->fd != -1)
 		error = -domain_open(&xrcd->name, attr->oflags & O_CREAT, attr->oflags & O_EXCL);
 	if (error) {

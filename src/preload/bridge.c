@@ -17,7 +17,7 @@
 #include "preload/kind.h"
 #include "preload/tuned.h"
 
-/* Numbers of rsockets. */
+/* Range of rsocket numbers. */
 enum {
 	FIRST = RSOCKET_NUMBERS,
 	LAST = (1 << 20) - 1,
@@ -26,17 +26,17 @@ enum {
 static struct lock lock = LOCK_RANKED(PRELOAD_BRIDGE); /* guards all below; held around a fork */
 static struct list bridges GUARDED_BY(lock) = {&bridges, &bridges};
 static int next_number GUARDED_BY(lock) = FIRST;
-/* Held while a bridge closes its rsocket, and once the process ends: then rsockets are waited for that are open or
- * closed, and none is between. Not held around a fork: closing takes locks that are. */
+/* Held while a bridge closes its rsocket, and once the process ends, so that no rsocket is half closed then. Not held
+ * around a fork: closing takes locks that are. */
 static struct lock end_lock = LOCK_RANKED(PRELOAD_END);
 
 struct bridge {
 	struct list link;
-	int number; /* of the rsocket */
+	int number; /* number of the rsocket */
 	int fd;	    /* this end of the pair */
 	_Atomic uint32_t threads;
-	_Atomic uint32_t carried; /* pieces sent. Relaxed: for bridge_end() */
-	_Atomic bool carries;	  /* a piece is being sent. The same */
+	_Atomic uint32_t carried; /* count of pieces sent. Relaxed: for bridge_end() */
+	_Atomic bool carries;	  /* a piece is being sent. Relaxed: for bridge_end() */
 };
 
 static void bridge_leave(struct bridge *b)
@@ -104,7 +104,7 @@ static void *carry_out(void *arg)
 	return NULL;
 }
 
-/* Waits until the bytes that the program wrote are sent, or none is for BRIDGE_PATIENCE. */
+/* Waits until the bytes that the program wrote are sent, or none are for BRIDGE_PATIENCE. */
 static void bridge_finish(struct bridge *b)
 {
 	uint32_t carried = 0;
@@ -123,7 +123,7 @@ static void bridge_finish(struct bridge *b)
 	}
 }
 
-/* Flushes FILEs first, which the C library would do after this. */
+/* Ends the bridges of a process that ends. Flushes FILEs first, which the C library would do later. */
 static void bridge_end(void) ACQUIRE(end_lock)
 {
 	lock_take(&lock);
@@ -135,14 +135,14 @@ static void bridge_end(void) ACQUIRE(end_lock)
 	lock_take(&end_lock);
 }
 
-/* Handlers of atexit() run before destructors, of which one ends connections. */
+/* Registers bridge_end(): handlers of atexit() run before destructors, one of which ends connections. */
 static void watch_the_end(void)
 {
 	atexit(bridge_end);
 }
 
-/* The bridge's end is bound to a name with the connection's addresses, for the process that has the other end, also if
- * it executes another program. */
+/* The name to which the bridge's end is bound: the connection's addresses, for the process that has the other end, also
+ * if it executes another program. */
 struct name {
 	sa_family_t family;
 	char prefix[14];
@@ -161,7 +161,7 @@ static void set_name(const struct bridge *b)
 
 	memcpy(name.prefix, prefix, sizeof(prefix));
 	if (!rgetsockname(b->number, &name.self.any, &self) && !rgetpeername(b->number, &name.peer.any, &peer))
-		NEXT(bind)(b->fd, (struct sockaddr *)&name, sizeof(name)); /* without a name if it fails */
+		NEXT(bind)(b->fd, (struct sockaddr *)&name, sizeof(name)); /* on failure the end has no name */
 }
 
 static bool bridge_get_name(int fd, struct name *name)
@@ -239,7 +239,7 @@ void bridge_become(int fd, int by)
 	set_kind(fd, PLAIN);
 }
 
-/* All descriptors of the connection in this process become the bridge's. */
+/* Turns all descriptors of the connection in this process into the bridge's. */
 static void move_all(int number, int by) REQUIRES(move_lock)
 {
 	for (int fd = 0; fd < (int)ARRAY_SIZE(kinds); fd++) {
@@ -314,7 +314,7 @@ void bridges_after_fork(void) RELEASE(lock)
 	lock_drop(&lock);
 }
 
-/* The threads are the parent's. The child keeps the program's ends of the pairs. */
+/* The child has no bridge threads, but keeps the program's ends of the pairs. */
 void bridges_in_child(void) RELEASE(lock)
 {
 	struct list *l;

@@ -19,14 +19,14 @@
 #include "preload/kind.h"
 #include "preload/tuned.h"
 
-/* A call on an rsocket; `again` if the descriptor is no rsocket any more. */
+/* A call on an rsocket; `again`: the call to repeat if the descriptor is no rsocket any more. */
 #define MOVING(fd, call, again)                            \
 	({                                                 \
 		ssize_t n_ = call;                         \
 		n_ < 0 && bridge_moved(fd) ? (again) : n_; \
 	})
 
-/* Called by programs built with _FORTIFY_SOURCE. */
+/* Calls of programs built with _FORTIFY_SOURCE. */
 ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from,
@@ -101,7 +101,7 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	return MOVING(fd, INSIDE(rrecvmsg(fd, m, flags)), recvmsg(fd, m, flags));
 }
 
-/* As the kernel, waits for the first message without a time-out. */
+/* Receives messages. Waits for the first one without a time-out, as the kernel does. */
 static int receive_some(int fd, struct mmsghdr *m, unsigned count, int flags, const struct timespec *timeout)
 {
 	uint64_t until = timeout ? clock_now() + (uint64_t)timeout->tv_sec * SEC + (uint64_t)timeout->tv_nsec : NEVER;
@@ -144,7 +144,7 @@ PUBLIC ssize_t send(int fd, const void *buf, size_t length, int flags)
 		       : NEXT(send)(fd, buf, length, flags);
 }
 
-/* A socket that MSG_FASTOPEN connects is PLAIN. */
+/* True if the bytes go by RDMA. A socket that MSG_FASTOPEN connects is PLAIN. */
 static bool goes_by_rdma(int fd, int flags)
 {
 	if (flags & MSG_FASTOPEN && (kind_of(fd) == FRESH || kind_of(fd) == ALTERED))
@@ -159,7 +159,7 @@ PUBLIC ssize_t sendto(int fd, const void *buf, size_t length, int flags, const s
 		       : NEXT(sendto)(fd, buf, length, flags, to, size);
 }
 
-/* Descriptors that are passed to another process become bridges. */
+/* Turns descriptors that are passed to another process into bridges. */
 static void bridge_passed(const struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
@@ -297,7 +297,7 @@ SENDFILE(sendfile64)
 
 /* ---- pipes: splice() ---- */
 
-/* Bytes of the pipe that the socket takes: read from a copy first, as none can be put back. */
+/* Splices bytes that the socket takes: from a copy of the pipe's, as none can be put back. */
 static ssize_t pipe_to_socket(int from, int to, size_t length, unsigned flags)
 {
 	char bytes[CARRY_BYTES];
@@ -324,7 +324,7 @@ static bool has_room(int pipe)
 	return NEXT(poll)(&p, 1, 0) > 0;
 }
 
-/* At most PIPE_BUF bytes; with SPLICE_F_NONBLOCK only if they fit. */
+/* Splices at most PIPE_BUF bytes; with SPLICE_F_NONBLOCK only if they fit. */
 static ssize_t socket_to_pipe(int from, int to, size_t length, unsigned flags)
 {
 	char bytes[PIPE_BUF];
@@ -342,7 +342,7 @@ static ssize_t socket_to_pipe(int from, int to, size_t length, unsigned flags)
 	return n;
 }
 
-/* More pieces, while none has to wait. */
+/* Splices more pieces, as long as none must wait. */
 static ssize_t socket_to_pipe_all(int from, int to, size_t length, unsigned flags)
 {
 	ssize_t n = socket_to_pipe(from, to, length, flags), done = n;

@@ -16,7 +16,7 @@
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
-/* Of a C library from 2.34 on. */
+/* Functions of glibc 2.34 and later. */
 int close_range(unsigned first, unsigned last, int flags);
 void closefrom(int first);
 
@@ -31,7 +31,7 @@ bool is_rdma(int fd)
 	return kind == CONNECTING && kind_settle(fd);
 }
 
-/* So that no bridge takes it. The kind that it had. */
+/* Makes the descriptor PLAIN, so that no bridge takes it. Returns the kind before. */
 static enum kind take_back(int fd)
 {
 	enum kind kind;
@@ -102,21 +102,21 @@ PUBLIC void closefrom(int first)
 
 /* ---- copies ---- */
 
-/* `to` is a copy of `from` now. Returns `to`. */
+/* Gives the copy `to` the kind of `from`. Returns `to`. */
 static int same(int from, int to)
 {
 	enum kind kind = kind_of(from);
 
 	if (to < 0 || from == to)
 		return to;
-	if (kind == RDMA && to <= STDERR_FILENO) { /* the C library, or a program that is executed, uses it */
+	if (kind == RDMA && to <= STDERR_FILENO) { /* FILEs, or a program that is executed, use it */
 		bridge(from);
 		kind = kind_of(from);
 		if (kind == PLAIN)
 			NEXT(dup2)(from, to);
 	}
 	if (kind == FRESH)
-		set_kind(from, kind = ALTERED); /* options set by either are of both */
+		set_kind(from, kind = ALTERED); /* options set on either apply to both */
 	if (kind == EPOLL || kind == NESTED)
 		kind = PLAIN;
 	if (kind >= LISTENING)
@@ -147,7 +147,7 @@ PUBLIC int dup3(int fd, int to, int flags)
 	return same(fd, NEXT(dup3)(fd, to, flags));
 }
 
-/* The child makes no interposed call before it executes the program. */
+/* A bridge, as the child makes no interposed call before it executes the program. */
 PUBLIC int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
 {
 	bridge_if_rdma(fd);
@@ -156,7 +156,7 @@ PUBLIC int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions,
 
 /* ---- system calls, fcntl ---- */
 
-/* libuv closes by it, as close() is a cancellation point. */
+/* Interposed for libuv, which closes by it, as close() is a cancellation point. */
 PUBLIC long syscall(long number, ...)
 {
 	va_list args;

@@ -6,18 +6,18 @@
 
 #include <sys/epoll.h>
 
-/* After epoll_ctl() of a new socket has succeeded. */
+/* Notes a new socket in an instance, after epoll_ctl() has succeeded. */
 void early_note(int epfd, int op, int fd, const struct epoll_event *event);
-/* The descriptor is one of RDMA from now on. */
+/* Moves the descriptor to the rsockets of its instances: it is of RDMA from now on. */
 void early_move(int fd);
-/* The descriptor is closed, or PLAIN. */
+/* Forgets a descriptor that is closed, or PLAIN. */
 void early_forget(int fd);
-/* In a child of fork(). */
+/* Forgets all, in a child of fork(). */
 void early_forget_all(void);
 
 /* Adds an rsocket to an instance. 0 or -errno. */
 int epoll_add(int epfd, int fd, struct epoll_event *event);
-/* The instance itself is polled. */
+/* Notes that the instance itself is polled. */
 void epoll_nest(int epfd);
 
 #endif

@@ -16,7 +16,7 @@
 #include "preload/kind.h"
 
 struct inherited_fd {
-	int fd, number; /* number < 0: claimed or declined */
+	int fd, number; /* descriptor; number of the rsocket, < 0: claimed or declined */
 };
 
 struct family {
@@ -26,7 +26,7 @@ struct family {
 	struct inherited_fd inherited[];
 };
 
-/* A child's message. With a claim comes a socket, to which the bridge is sent. */
+/* Message of a child. A claim carries a socket, to which the bridge is sent. */
 struct request {
 	int fd;
 	bool claims;
@@ -36,8 +36,8 @@ static struct lock lock = LOCK_RANKED(PRELOAD_INHERIT); /* guards all below; hel
 static struct list families GUARDED_BY(lock) = {&families, &families};
 static int steward_set GUARDED_BY(lock) = -1;	 /* epoll instance of the families. -1: no steward yet */
 static struct family *expected GUARDED_BY(lock); /* family of the fork under way */
-static int theirs GUARDED_BY(lock) = -1;	 /* its end for the child */
-static int to_parent = -1;			 /* in a child. Constant once there are threads */
+static int theirs GUARDED_BY(lock) = -1;	 /* end of `expected` for the child */
+static int to_parent = -1; /* end of the child's family, in a child. Constant once there are threads */
 
 /* ---- one descriptor through a socket ---- */
 
@@ -61,7 +61,7 @@ static bool send_with(int to, void *bytes, size_t length, int fd)
 	return NEXT(sendmsg)(to, &m, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* *fd: -1 if none comes. */
+/* Receives bytes and a descriptor. *fd: -1 if none comes. */
 static bool receive_with(int from, void *bytes, size_t length, int *fd)
 {
 	union control control;
@@ -114,7 +114,7 @@ static void end_family(struct family *f)
 {
 	lock_take(&lock);
 	list_remove(&f->link);
-	/* closing it does not remove it while a child just forked has it too */
+	/* closing alone does not remove it from the set while a forked child has it too */
 	NEXT(epoll_ctl)(steward_set, EPOLL_CTL_DEL, f->fd, NULL);
 	NEXT(close)(f->fd);
 	lock_drop(&lock);
@@ -260,7 +260,7 @@ static int ask(int fd)
 	if (NEXT(socketpair)(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -1;
 	if (send_with(to_parent, &r, sizeof(r), pair[1])) {
-		NEXT(close)(pair[1]); /* so that receive_with() fails if the parent ends */
+		NEXT(close)(pair[1]); /* lets receive_with() fail if the parent ends */
 		pair[1] = -1;
 		receive_with(pair[0], &done, sizeof(done), &by);
 	}
@@ -270,7 +270,7 @@ static int ask(int fd)
 	return by;
 }
 
-/* All descriptors of the connection get the same bridge, as two bridges would share its bytes. */
+/* Gives all descriptors of the connection the same bridge, as two bridges would share its bytes. */
 static void take_along(int fd, ino_t socket)
 {
 	for (int other = 0; other < (int)ARRAY_SIZE(kinds); other++) {

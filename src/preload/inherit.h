@@ -11,15 +11,15 @@
 
 #include <stdbool.h>
 
-/* Around a fork: before, and after in the parent or in the child. */
+/* Called around a fork: before, and after in the parent. */
 void inherit_before_fork(void);
 void inherit_after_fork(void);
-/* Whether RDMA descriptors become INHERITED; else the connections are lost. */
+/* Called in the child. True: RDMA descriptors become INHERITED; false: their connections are lost. */
 bool inherit_in_child(void);
 
-/* In a child: an INHERITED descriptor is used, and becomes PLAIN. */
+/* Asks for the bridge of an INHERITED descriptor that is used in a child. It becomes PLAIN. */
 void inherit_claim(int fd);
-/* It is closed, and becomes PLAIN. */
+/* Declines the bridge of an INHERITED descriptor that is closed. It becomes PLAIN. */
 void inherit_decline(int fd);
 
 #endif

@@ -36,23 +36,23 @@
 	})
 
 enum kind {
-	PLAIN,	    /* the C library's alone */
-	FRESH,	    /* a new TCP socket */
-	ALTERED,    /* the same with options set */
-	EPOLL,	    /* an epoll instance */
-	NESTED,	    /* the same, and polled itself */
-	INHERITED,  /* of the parent, connected by RDMA: inherit.h */
-	PENDING,    /* the socket listens; the rsocket does when a thread waits for connections: a process that leaves
-		     * this to its children does not take the address from them */
-	LISTENING,  /* socket and rsocket listen */
+	PLAIN,	   /* of the C library only */
+	FRESH,	   /* a new TCP socket */
+	ALTERED,   /* a new TCP socket with options set */
+	EPOLL,	   /* an epoll instance */
+	NESTED,	   /* an epoll instance that is polled itself */
+	INHERITED, /* the parent's, connected by RDMA: inherit.h */
+	PENDING,   /* The socket listens; the rsocket will when a thread waits for connections. So a process that leaves
+		      this to its children does not take the address from them. */
+	LISTENING, /* socket and rsocket listen */
 	CONNECTING, /* the rsocket is connecting; becomes RDMA or PLAIN */
 	RDMA,	    /* connected by RDMA */
 };
 
-/* By descriptor. Relaxed: a call beside one that changes the kind sees the old one or the new one. */
+/* Kind of each descriptor. Relaxed: a call beside one that changes the kind sees the old one or the new one. */
 extern _Atomic uint8_t kinds[1 << 16];
 
-/* Not 0 in a call of liburoce.so.1, whose calls of the C library are not interposed. */
+/* Depth of calls of liburoce.so.1, whose calls of the C library are not interposed. */
 extern _Thread_local int inside;
 
 static inline enum kind kind_of(int fd)
@@ -68,7 +68,7 @@ static inline void set_kind(int fd, enum kind kind)
 		atomic_store_explicit(&kinds[fd], kind, memory_order_relaxed);
 }
 
-/* Held while a bridge takes descriptors of a connection by RDMA, when such a one is closed, and around a fork. */
+/* Held while a bridge takes descriptors of an RDMA connection, while such a descriptor is closed, and around a fork. */
 extern struct lock move_lock;
 
 #define INSIDE(call)                               \
@@ -78,8 +78,8 @@ extern struct lock move_lock;
 		r_;                                \
 	})
 
-/* Of a CONNECTING one: RDMA if it is connected, PLAIN if the library has fallen back to TCP. Whether it is not PLAIN.
- */
+/* Settles a CONNECTING descriptor: RDMA if it is connected, PLAIN if the library has fallen back to TCP. False:
+ * PLAIN. */
 bool kind_settle(int fd);
 
 #endif

@@ -19,7 +19,7 @@ int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
 int epoll_pwait2(int epfd, struct epoll_event *events, int max, const struct timespec *timeout, const sigset_t *mask);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room);
 
-/* Whether an rsocket is polled beside the descriptor. */
+/* True if an rsocket is polled beside the descriptor. */
 static bool concerns(int fd)
 {
 	enum kind kind = kind_of(fd);
@@ -39,7 +39,7 @@ static bool any_concerns(const struct pollfd *fds, nfds_t count)
 	return any;
 }
 
-/* A wait that failed begins again, with its whole time. */
+/* True if a failed wait must begin again, with its whole time. */
 static bool poll_is_stale(void)
 {
 	return errno == ESTALE && bridge_moved(-1);
@@ -63,7 +63,7 @@ PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room
 	return poll(fds, count, timeout);
 }
 
-/* Not atomic with the wait: a signal may come just before it. */
+/* Sets the mask of a wait. Not atomic with the wait: a signal may come just before it. */
 static int with_mask(const sigset_t *mask, sigset_t *old)
 {
 	return mask ? pthread_sigmask(SIG_SETMASK, mask, old) : 0;
@@ -113,7 +113,7 @@ static bool any_of(int n, const fd_set *in, const fd_set *out, const fd_set *exc
 	return any;
 }
 
-/* As Linux, sets *timeout to the time that is left. */
+/* select() with a timeval. Sets *timeout to the time that is left, as Linux does. */
 static int select_until(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
 	uint64_t us = (uint64_t)timeout->tv_sec * 1000000 + (uint64_t)timeout->tv_usec, spent;
@@ -187,7 +187,7 @@ PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	if (!concerns(fd))
 		return epoll_ctl_plain(epfd, op, fd, event);
 	err = op == EPOLL_CTL_ADD ? epoll_add(epfd, fd, event) : INSIDE(OPS.epoll_ctl(epfd, op, fd, event));
-	if (err == -ENOENT) /* added when it was an ordinary socket */
+	if (err == -ENOENT) /* was added as an ordinary socket */
 		return op == EPOLL_CTL_DEL ? NEXT(epoll_ctl)(epfd, op, fd, event) : (errno = ENOENT, -1);
 	if (err)
 		errno = -err;
@@ -207,7 +207,7 @@ static int epoll_all(int epfd, struct epoll_event *events, int max, int timeout,
 	return n < 0 ? -1 : n;
 }
 
-/* `precise`: replaces the time in ms, or NULL. */
+/* The kernel's wait. `precise`: replaces the time in ms, or NULL. */
 static int epoll_plain(int epfd, struct epoll_event *events, int max, int timeout, const struct timespec *precise,
 		       const sigset_t *mask)
 {

@@ -37,7 +37,7 @@ static void socket_after_fork(void) RELEASE(move_lock)
 	lock_drop(&move_lock);
 }
 
-/* The child has its parent's connections as INHERITED ones only; it may listen where the parent does not. */
+/* In a child, connections of the parent are INHERITED; the child may listen where the parent does not. */
 static void socket_in_child(void) RELEASE(move_lock)
 {
 	bool inherits;
@@ -69,7 +69,7 @@ __attribute__((constructor)) static void socket_watch_forks(void)
 		OPS.watch_forks(&handlers);
 }
 
-/* As fork(): the child of vfork() would change the kinds of its parent's descriptors. */
+/* vfork() as fork(): its child would change the kinds of its parent's descriptors. */
 PUBLIC pid_t vfork(void)
 {
 	return fork();
@@ -92,7 +92,7 @@ PUBLIC int socket(int domain, int type, int protocol)
 {
 	int fd = NEXT(socket)(domain, type, protocol);
 
-	let_go(fd); /* in case it was closed by a call that is not interposed */
+	let_go(fd); /* the number may have been closed by a call that is not interposed */
 	if (fd >= 0 && !inside && &OPS && is_tcp(domain, type, protocol))
 		set_kind(fd, FRESH);
 	else
@@ -117,7 +117,7 @@ static bool is_new(enum kind kind)
 	return kind == FRESH || kind == ALTERED;
 }
 
-/* Options that were set before there was an rsocket. */
+/* Copies options that were set before the rsocket was made. */
 static void copy_options(int fd)
 {
 	static const int option[][2] = {{SOL_SOCKET, SO_KEEPALIVE},  {SOL_SOCKET, SO_LINGER},
@@ -145,7 +145,7 @@ static int socket_attach(int fd, int domain, bool beneath, bool altered, bool no
 	return err;
 }
 
-/* 127.0.0.0/8, but 127.0.0.1: librdmacm takes it for any address. */
+/* True for 127.0.0.0/8 except 127.0.0.1: librdmacm takes it for any address. */
 static bool is_other_loopback(const union name *name)
 {
 	in_addr_t address = ntohl(name->ipv4.sin_addr.s_addr);
@@ -164,7 +164,7 @@ static int bind_too(int fd, const union name *name, socklen_t length)
 	return rbind(fd, &name->any, length) ? -errno : 0;
 }
 
-/* For calls that the kernel would allow, as it does not know that the socket is connected. */
+/* Refuses calls that the kernel would allow, as it does not know that the socket is connected. */
 static int socket_refuse(void)
 {
 	errno = EINVAL;
@@ -209,7 +209,7 @@ static int listen_too(int fd)
 	return err;
 }
 
-/* The kind is known now. */
+/* Moves or forgets a descriptor of `early`, as its kind is known now. */
 static void early_either(int fd)
 {
 	if (kind_of(fd) == PLAIN)
@@ -270,7 +270,7 @@ static int accept_rdma(int listener, struct sockaddr *address, socklen_t *length
 	return fd;
 }
 
-/* ms; -1: no time-out. */
+/* The receive time-out in ms; -1: none. */
 static int receive_time(int fd)
 {
 	struct timeval t = {0};
@@ -280,7 +280,7 @@ static int receive_time(int fd)
 	return t.tv_sec || t.tv_usec ? (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000) : -1;
 }
 
-/* The next connection by RDMA or by TCP. */
+/* Accepts the next connection, by RDMA or by TCP. */
 static int accept_either(int listener, struct sockaddr *address, socklen_t *length, int flags)
 {
 	bool waits = !socket_is_nonblocking(listener);
@@ -409,7 +409,7 @@ PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	else if (kind_of(fd) == FRESH)
 		set_kind(fd, ALTERED);
 	else if (result && error == EOPNOTSUPP && level != SOL_SOCKET && bridge_is(fd))
-		result = 0; /* options of TCP or IP have no effect there */
+		result = 0; /* options of TCP or IP have no effect on an rsocket */
 	errno = error;
 	return result;
 }

@@ -3,7 +3,7 @@
 #ifndef UROCE_PRELOAD_SOCKET_H
 #define UROCE_PRELOAD_SOCKET_H
 
-/* The rsocket of a PENDING listener listens too. */
+/* Lets the rsocket of a PENDING listener listen too. */
 void wake_listener(int fd);
 
 #endif

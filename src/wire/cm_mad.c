@@ -26,11 +26,11 @@ enum {
 };
 
 struct field {
-	uint16_t byte;	 /* first byte in the message ... */
-	uint8_t bit;	 /* ... and bit in that byte, 0 is the most significant */
-	uint8_t bits;	 /* 0: `size` bytes, not a number */
-	uint16_t member; /* in struct cm_mad */
-	uint16_t size;	 /* of the member */
+	uint16_t byte;	 /* first byte in the message */
+	uint8_t bit;	 /* first bit in that byte; 0 is the most significant */
+	uint8_t bits;	 /* number of bits; 0: `size` bytes, not a number */
+	uint16_t member; /* offset in struct cm_mad */
+	uint16_t size;	 /* bytes of the member */
 };
 
 #define SIZE(name) sizeof(((struct cm_mad *)0)->name)

@@ -81,7 +81,7 @@ struct cm_mad {
 	uint64_t transaction;
 	uint32_t modifier;
 
-	uint32_t local_id; /* of the sender; SIDR: of the request */
+	uint32_t local_id; /* id of the sender; SIDR: of the request */
 	uint32_t remote_id;
 
 	uint64_t service;   /* REQ, SIDR_REQ, SIDR_REP */
@@ -116,7 +116,7 @@ void cm_mad_encode(const struct cm_mad *m, uint8_t bytes[CM_MAD_BYTES]);
 /* The fixed length of the private data of that message, in bytes. */
 uint32_t cm_private_bytes(enum cm_message message);
 
-/* The name of a message: "REQ" ... */
+/* The name of a message, as "REQ". */
 const char *cm_message_name(enum cm_message message);
 
 /* Annex A11: the header of the private data of a REQ or SIDR_REQ to an IP service. */
@@ -130,7 +130,7 @@ struct cm_ip {
 	uint16_t from_port;
 };
 
-/* 0, or -EBADMSG: unknown version of the header or of IP. */
+/* Parses the header. 0, or -EBADMSG: unknown version of the header or of IP. */
 int cm_ip_parse(struct cm_ip *ip, const uint8_t bytes[CM_IP_BYTES]);
 void cm_ip_encode(const struct cm_ip *ip, uint8_t bytes[CM_IP_BYTES]);
 

@@ -14,7 +14,8 @@
 
 #include "wire/crc.h"
 
-/* A program may write to a buffer while it is sent: then the new bytes are sent, and the race is the program's. */
+/* For buffers that the program may write to while they are sent: the new bytes are sent, and the race is the
+ * program's. */
 #define MAY_CHANGE __attribute__((no_sanitize("thread")))
 
 crc_function *crc_best;
@@ -65,7 +66,7 @@ static void crc_make_tables(void)
 		crc_multiples(table[k], crc_power(8 * (k + 1)));
 }
 
-/* From register to register, without the inversions. */
+/* The CRC from register to register, without the inversions. */
 MAY_CHANGE static uint32_t table_register(uint32_t r, const uint8_t *bytes, uint64_t n)
 {
 	for (; n >= 8; n -= 8, bytes += 8) {
@@ -135,7 +136,7 @@ static void make_folds(void)
 
 #define CLMUL128       MAY_CHANGE __attribute__((target("pclmul,avx")))
 #define CLMUL256       MAY_CHANGE __attribute__((target("pclmul,avx2,vpclmulqdq")))
-#define CLMUL256_LEAST 512 /* bytes: with fewer, 128 bits are as fast */
+#define CLMUL256_LEAST 512 /* bytes below which 128 bits are as fast */
 #define CLMUL512       MAY_CHANGE __attribute__((target("pclmul,avx,avx512f,vpclmulqdq")))
 
 CLMUL128 static inline __m128i load_128(const uint8_t *bytes)

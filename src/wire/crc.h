@@ -11,10 +11,10 @@ typedef uint32_t crc_function(uint32_t crc, const uint8_t *bytes, uint64_t n);
 
 struct crc_engine {
 	const char *name;
-	crc_function *(*find)(void); /* returns NULL if this machine does not have it */
+	crc_function *(*find)(void); /* the engine's function; NULL: this machine does not have it */
 };
 
-/* Best first; the last one always works. */
+/* The engines, best first; the last one always works. */
 extern const struct crc_engine crc_engines[];
 extern const unsigned crc_engine_count;
 
@@ -34,7 +34,7 @@ static inline uint32_t crc(uint32_t before, const void *bytes, size_t n)
 #define CRC_ONE	       0x80000000u /* x^0 */
 
 uint32_t crc_multiply(uint32_t a, uint32_t b);
-/* x^n; n may be negative. */
+/* x^n modulo the polynomial; n may be negative. crc_multiply(): the product of two polynomials. */
 uint32_t crc_power(int64_t n);
 /* product[b] is `by` times the byte b. Few are multiplied; the others are sums of these. */
 void crc_multiples(uint32_t product[256], uint32_t by);

@@ -29,7 +29,7 @@ struct ipv6_header {
 };
 static_assert(sizeof(struct ipv6_header) == GRH_BYTES, "RFC 8200; IBTA 8.3");
 
-/* RFC 1071; the words are summed in memory order, so the sum is stored without a swap. */
+/* Sets the checksum (RFC 1071). Words are summed in memory order, so the sum is stored without a swap. */
 static void put_checksum(struct ipv4_header *h)
 {
 	uint16_t word[sizeof(*h) / 2];

@@ -22,11 +22,11 @@ enum grh_kind grh_kind(const struct packet *p);
  * a socket does not show get likely values: the hop limit is 64, the flow label and IPv4 identification are 0. */
 void grh_encode(const struct packet *p, const uint8_t from[16], uint8_t out[GRH_BYTES]);
 
-/* Cache of the header of the last packet, which most often is that of the next one too: all values that it depends on,
- * except the transport. */
+/* Cache of the last packet's header, usually also the next one's: all values that it depends on, except the
+ * transport. */
 struct grh_kept {
 	uint64_t from[2], to[2];
-	uint32_t length; /* of the payload */
+	uint32_t length; /* bytes of the payload */
 	uint8_t opcode, traffic_class;
 	uint8_t kind;
 	uint8_t header[GRH_BYTES];

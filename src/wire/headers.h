@@ -10,7 +10,7 @@
 
 struct bth {
 	uint8_t opcode;
-	uint8_t flags; /* BTH_SOLICITED ... */
+	uint8_t flags; /* BTH_SOLICITED, BTH_MIGRATED, pad count, transport version */
 	be16 pkey;
 	be32 qpn; /* BTH_FECN, BTH_BECN, six reserved bits, destination QP */
 	be32 psn; /* BTH_ACK_REQUEST, seven reserved bits, PSN */

@@ -70,7 +70,7 @@ static inline uint32_t field(const struct field *f, uint16_t value)
 	return f->high[value >> 8] ^ f->low[value & 0xff];
 }
 
-/* The headers below have 0 in length and identification, and ones in the fields that routers may change. */
+/* Sums over headers with 0 in length and identification, and ones in the fields that routers may change. */
 
 static uint32_t sum_ip4(uint32_t sum, const uint8_t saddr[16], const uint8_t daddr[16])
 {
@@ -130,7 +130,8 @@ uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint3
 	return crc(sum, bytes, n);
 }
 
-/* Moves the difference back to the four bytes of identification and flags: only the identification may differ there. */
+/* Moves the difference back to the four bytes of identification and flags, of which only the identification may
+ * differ. */
 int icrc_identification(uint32_t difference, size_t length, uint16_t guess)
 {
 	size_t after = sizeof(struct ip) + sizeof(struct udphdr) - offsetof(struct ip, ip_id) + length - ICRC_BYTES;

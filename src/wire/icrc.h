@@ -19,7 +19,7 @@
 
 /* The common part of the ICRCs of all packets between two UDP addresses. */
 struct icrc_flow {
-	uint32_t crc; /* over the headers before the BTH, with lengths and identification 0 */
+	uint32_t crc; /* CRC over the headers before the BTH, with lengths and identification 0 */
 	bool is_ipv4;
 };
 
@@ -27,7 +27,7 @@ struct icrc_flow {
  * packet. */
 void icrc_init(void);
 
-/* Addresses as GIDs: IPv4 is ::ffff:a.b.c.d. Ports in host byte order. */
+/* Initialises a flow. Addresses as GIDs: IPv4 is ::ffff:a.b.c.d. Ports in host byte order. */
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
 		    uint16_t dport);
 
@@ -70,8 +70,7 @@ struct icrc_scan {
 
 void icrc_scan_start(struct icrc_scan *scan, const struct icrc_flow *flow, const uint8_t *bytes,
 		     uint16_t identification);
-/* Tries the next length. Returns the difference (XOR) between the ICRC at that end and the right one; 0: it is
- * right. */
+/* Tries the next length. Returns the difference (XOR) between the ICRC at that end and the right one; 0: right. */
 uint32_t icrc_scan_next(struct icrc_scan *scan);
 
 /* The IPv4 identification that explains this difference, which was found with `guess`; or -EBADMSG. */

@@ -21,7 +21,7 @@
 #define BARE   (IS_FIRST | IS_LAST) /* a message of one packet, without payload */
 #define ANSWER (IS_RESPONSE | IS_READ)
 
-/* `more`: flags that the transport adds to each request */
+/* Rows of SENDs. `more`: flags that the transport adds to each request. */
 #define SEND_ONLYS(prefix, transport, more)                                     \
 	ROW(prefix, transport, SEND_ONLY, ONLY | IS_REQUEST | IS_SEND | (more)) \
 	ROW(prefix, transport, SEND_ONLY_IMM, ONLY | IS_REQUEST | IS_SEND | HAS_IMM | (more))
@@ -41,7 +41,7 @@
 	ROW(prefix, transport, WRITE_ONLY, ONLY | IS_REQUEST | IS_WRITE | HAS_RETH | (more))    \
 	ROW(prefix, transport, WRITE_ONLY_IMM, ONLY | IS_REQUEST | IS_WRITE | HAS_RETH | HAS_IMM | (more))
 
-/* operations of reliable transports only */
+/* Rows of operations of reliable transports. */
 #define RELIABLES(prefix, transport, more)                                                            \
 	ROW(prefix, transport, SEND_LAST_INV, LAST | IS_REQUEST | IS_SEND | HAS_IETH | (more))        \
 	ROW(prefix, transport, SEND_ONLY_INV, ONLY | IS_REQUEST | IS_SEND | HAS_IETH | (more))        \
@@ -66,7 +66,7 @@ const struct opcode_info opcode_info[256] = {
 	SEND_ONLYS("UD_", TRANSPORT_UD, HAS_DETH)
 	CONNECTED("XRC_", TRANSPORT_XRC, HAS_XRCETH)
 	RELIABLES("XRC_", TRANSPORT_XRC, HAS_XRCETH)
-	/* addressed to a QP, but to neither its requester nor its responder; 16 reserved bytes follow */
+	/* Packets to a QP, but to neither its requester nor its responder. 16 reserved bytes follow a CNP. */
 	[OPCODE_CNP] = {.name = "CNP", .flags = ONLY, .header_bytes = HEADER_BYTES(0)},
 	[OPCODE_CREDIT_REQUEST] = {.name = "CREDIT_REQUEST", .flags = BARE | HAS_DETH | IS_REQUEST, .header_bytes = HEADER_BYTES(HAS_DETH)},
 	[OPCODE_CREDIT_GRANT] = {.name = "CREDIT_GRANT", .flags = BARE | HAS_DETH | HAS_IMM,

@@ -53,12 +53,13 @@ enum operation {
 #define OPERATION(opcode) ((opcode)&0x1f)
 #define TRANSPORT(opcode) ((opcode)&0xe0)
 #define OPCODE_CNP	  0x81 /* congestion notification packet, annex A17 */
-/* In the range for manufacturers (IBTA 9.2.1): flow control of UC and UD, see engine/flow.c */
+/* Credits: flow control of UC and UD, see engine/flow.c. These opcodes are in the range for manufacturers (IBTA
+ * 9.2.1). */
 #define OPCODE_CREDIT_REQUEST 0xc0
 #define OPCODE_CREDIT_GRANT   0xc1
-/* ... and selective retransmission between two uroce, see object/early.h */
+/* Selective retransmission of requests between two uroce, see object/early.h. */
 #define OPCODE_SELECTIVE_ACK 0xc2
-/* ... the same of responses: see engine/reassembly.h */
+/* Selective retransmission of responses, see engine/reassembly.h. */
 #define OPCODE_ANSWER_AGAIN   0xc3
 #define OPCODE_ANSWERED_AGAIN 0xc4
 
@@ -86,7 +87,7 @@ enum opcode_flag {
 	IS_WRITE = 1 << 15,
 	IS_READ = 1 << 16,
 	IS_ATOMIC = 1 << 17,
-	IS_ATOMIC_WRITE = 1 << 18, /* writes eight bytes at once; the response is a READ response without payload */
+	IS_ATOMIC_WRITE = 1 << 18, /* writes eight bytes atomically; the response is a READ response without payload */
 };
 
 struct opcode_info {
@@ -123,16 +124,16 @@ struct packet {
 	uint8_t opcode;
 	bool solicited, migrated, ack_request;
 	bool fecn, becn; /* congestion marks in the BTH, annex A17 */
-	/* for a received packet, set by its link and not by the parser: */
+	/* Set by the link of a received packet, not by the parser. */
 	bool congestion;       /* the IP header's ECN field says CE */
-	bool is_uroce;	       /* its UDP source port is one that only a uroce uses */
-	uint8_t traffic_class; /* traffic class of the IP header, ECN included; 0: unknown */
-	uint32_t mtu;	       /* bytes per packet that the link carries, whatever the path MTU; else 0 */
+	bool is_uroce;	       /* the UDP source port is one that only uroce uses */
+	uint8_t traffic_class; /* traffic class of the IP header with ECN; 0: unknown */
+	uint32_t mtu;	       /* bytes that the link carries in a packet, if not the path MTU; else 0 */
 	const uint8_t *to;     /* the destination address, 16 bytes */
-	/* between local peers, a request may acknowledge requests of the other direction, up to a PSN, to save a
-	 * packet */
+	/* The request also acknowledges requests of the other direction, up to a PSN, to save a packet. Between local
+	 * peers only. */
 	bool acknowledges;
-	bool brief; /* of a local peer's ring: what the fast path does not look at is filled in by record_get_rest() */
+	bool brief; /* from a ring: record_get_rest() fills in what the fast path does not use */
 	psn_t acknowledged;
 	uint16_t pkey;
 	uint32_t dest_qpn;
@@ -155,7 +156,7 @@ struct packet {
 	uint32_t length; /* payload bytes, without pad */
 	uint32_t pieces; /* between processes of one host: number of struct packet_piece in place of the payload; else 0
 			  */
-	const uint8_t *payload;	   /* of a received packet, inside the receive buffer; NULL in a packet to be sent */
+	const uint8_t *payload;	   /* received: payload, inside the receive buffer; to be sent: NULL */
 	struct packet_piece piece; /* the payload if it is in one piece: `payload` points here then */
 };
 

@@ -17,7 +17,7 @@
 
 static_assert(sizeof(struct ip) == 20 && sizeof(struct ip6_hdr) == 40 && sizeof(struct udphdr) == 8, "no padding");
 
-/* RFC 1071, of a number of bytes that is a multiple of 4: added up, not yet folded. */
+/* Adds up bytes for the checksum (RFC 1071), a multiple of 4, without folding. */
 static inline uint64_t frame_add_up(uint64_t sum, const void *bytes, size_t n)
 {
 	const uint8_t *b = bytes;
@@ -39,8 +39,7 @@ static inline uint16_t frame_fold(uint64_t sum)
 	return (uint16_t)(sum + (sum >> 16));
 }
 
-/* The source and destination address, which follow each other in the IP header, and what else is in the pseudo header.
- */
+/* The checksum of the pseudo header. `addresses`: source and destination, which follow each other in the IP header. */
 static uint16_t pseudo_sum(const void *addresses, size_t n, uint32_t udp_bytes)
 {
 	const uint16_t rest[2] = {htons((uint16_t)udp_bytes), htons(IPPROTO_UDP)};
@@ -97,7 +96,7 @@ uint32_t packet_frame_put(const struct packet_frame *f, enum frame_sum sum, uint
 	return at + sizeof(udp);
 }
 
-/* Bytes of the header and, in *length, of the packet; 0: not one that we take. */
+/* Parses an IPv4 header. Returns its bytes; *length: bytes of the packet. 0: not an acceptable packet. */
 static uint32_t parse_ipv4(struct packet_frame *f, const uint8_t *at, uint32_t bytes, uint32_t *length)
 {
 	struct ip ip;

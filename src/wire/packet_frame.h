@@ -16,12 +16,12 @@ enum {
 /* A UDP datagram that is to be sent, or has come. */
 struct packet_frame {
 	union ibv_gid from, to;
-	uint16_t port;		 /* it comes from; it goes to 4791 */
-	uint16_t identification; /* of IPv4; 0 with IPv6 */
+	uint16_t port;		 /* source port; the destination is 4791 */
+	uint16_t identification; /* IPv4 identification; 0 with IPv6 */
 	uint8_t traffic_class, hops;
-	uint32_t flow_label;	/* of IPv6 */
-	uint32_t bytes;		/* of UDP payload */
-	const uint8_t *payload; /* of a datagram that has come, inside the frame */
+	uint32_t flow_label;	/* IPv6 flow label */
+	uint32_t bytes;		/* bytes of UDP payload */
+	const uint8_t *payload; /* payload of a received datagram, inside the frame */
 };
 
 /* Bytes of headers before the payload. */
@@ -30,19 +30,19 @@ static inline uint32_t packet_frame_headers(bool is_ipv4)
 	return FRAME_ETHERNET + (is_ipv4 ? 20 : 40) + 8;
 }
 
-/* How the UDP checksum is made. */
+/* Kinds of UDP checksum. */
 enum frame_sum {
 	FRAME_SUM_NONE,	  /* 0: allowed with IPv4 */
-	FRAME_SUM_PSEUDO, /* of the pseudo header: the device adds the rest */
+	FRAME_SUM_PSEUDO, /* the pseudo header's: the device adds the rest */
 };
 
 /* Writes the headers behind an Ethernet header, which the caller has written. Returns their number with it. */
 uint32_t packet_frame_put(const struct packet_frame *f, enum frame_sum sum, uint8_t *out);
 
-/* What a frame holds; its bytes are a stranger's. Looks at FRAME_MOST of them at most. -EBADMSG: no whole, unfragmented
- * UDP datagram to port 4791, or IPv4 options, IPv6 extension headers, a wrong IPv4 checksum, lengths that do not fit.
- * The Ethernet destination and the UDP checksum are not looked at: the kernel says whom a frame is for, and the ICRC
- * covers more. */
+/* Parses a frame, whose bytes are a stranger's; reads FRAME_MOST of them at most. -EBADMSG: no whole, unfragmented UDP
+ * datagram to port 4791, or IPv4 options, IPv6 extension headers, a wrong IPv4 checksum, lengths that do not fit. The
+ * Ethernet destination and the UDP checksum are not checked: the kernel tells whether a frame is for this host, and the
+ * ICRC covers more. */
 int packet_frame_parse(struct packet_frame *f, const uint8_t *frame, uint32_t bytes);
 
 #endif

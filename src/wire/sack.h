@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The selective acknowledgement, an extension between two uroce: which of the packets that a responder waits for it has
- * received already. The PSN in the BTH is the one that it expects. The payload is the PSN of the first bit (be32), then
+/* The selective acknowledgement, an extension between two uroce: the packets that a responder has received beyond the
+ * one that it expects. The PSN in the BTH is the expected one. The payload is the PSN of the first bit (be32), then
  * bits, the lowest of each byte first: bit n is 1 if the responder has the packet with PSN first + n. */
 #ifndef UROCE_SACK_H
 #define UROCE_SACK_H
@@ -9,7 +9,7 @@
 #include "base/psn.h"
 
 enum {
-	SACK_BYTES = 244, /* of bits at most: the smallest path MTU has room for them */
+	SACK_BYTES = 244, /* bytes of bits at most: the smallest path MTU has room for them */
 	SACK_BITS = 8 * SACK_BYTES,
 	SACK_PAYLOAD = 4 + SACK_BYTES,
 };
@@ -20,7 +20,7 @@ struct sack {
 	const uint8_t *bits;
 };
 
-/* The payload of a received packet. False: it is too short, too long or no multiple of 4 bytes. */
+/* Parses the payload of a received packet. False: too short, too long or no multiple of 4 bytes. */
 bool sack_parse(struct sack *s, const uint8_t *payload, uint32_t length);
 
 static inline bool sack_has(const struct sack *s, uint32_t bit)

@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/congestion.h"
 
-#define QUEUED (10 * USEC) /* what an end takes itself is no queue */
-
-#define LOSSY_PART 8 /* of the packets of a round: if more are lost, it is by congestion */
-
-#define LOSSY_LEAST 4 /* packets */
-
-#define ROUND 2 /* windows */
-
-#define LONG MSEC
-
-#define MOST_ADDED 5ull
+#include "engine/tuned.h"
 
 static uint32_t least_window(const struct requester *r)
 {
@@ -44,11 +34,11 @@ static uint32_t growth(const struct requester *r, uint32_t acked)
 		      (uint32_t)((uint64_t)acked * (r->window - max_of(most, r->threshold)) / r->window / 4));
 }
 
-/* Bytes per round trip while packets wait: as many in a second on a long path as on one of LONG, so that streams get
- * even shares as soon. */
+/* Bytes per round trip while packets wait: as many in a second on a long path as on one of LONG_PATH, so that streams
+ * get even shares as soon. */
 static uint32_t added(const struct requester *r)
 {
-	return (4096 + PACKET_OVERHEAD) * (uint32_t)min_of(max_of(r->least_rtt / LONG, 1ull), MOST_ADDED);
+	return (4096 + PACKET_OVERHEAD) * (uint32_t)min_of(max_of(r->least_rtt / LONG_PATH, 1ull), ADDED_MOST);
 }
 
 void congestion_grow(struct requester *r, uint32_t acked)
@@ -92,7 +82,7 @@ static void look_at_round(struct qp *qp)
 	uint32_t sent = (uint32_t)psn_diff(r->high, b->round) + qp->resent - b->round_resent;
 	uint32_t lost = b->lost_ever - b->round_lost;
 
-	if ((uint64_t)sent * (r->mtu + PACKET_OVERHEAD) < ROUND * (uint64_t)r->window)
+	if ((uint64_t)sent * (r->mtu + PACKET_OVERHEAD) < ROUND_WINDOWS * (uint64_t)r->window)
 		return;
 	b->round = r->high;
 	b->round_resent = qp->resent;

@@ -8,11 +8,8 @@
 #define UROCE_ENGINE_CONGESTION_H
 
 #include "engine/board.h"
+#include "engine/tuned.h"
 #include "engine/wqe.h"
-
-/* Bytes: the congestion window at first, and where there is no congestion. */
-#define FIRST_WINDOW	(16 * (4096 + PACKET_OVERHEAD))
-#define LOSSLESS_WINDOW (1u << 30)
 
 /* Charge of what is on the way to the peer. */
 static inline uint32_t in_network(const struct requester *r)

@@ -16,6 +16,7 @@
 
 #include <sys/uio.h>
 
+#include "engine/tuned.h"
 #include "engine/tx_batch.h"
 #include "object/mr.h"
 #include "object/qp.h"
@@ -28,12 +29,6 @@
 int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) REQUIRES(qp->lock);
 /* The send fast path is in fast_send.h: its rows belong to the post table of port/post.c. It changes the same state
  * as engine_post_send() and engine_run(), without a tx batch, for the most common requests on an idle QP. */
-enum {
-	FAST_RING_MOST = 2048, /* bytes of payload: above this, copying is what takes time */
-	FAST_UDP_LEAST = 4,  /* bytes of payload: from here on the ACK is no longer than the packet before it, and ends
-				its train */
-	FAST_UDP_MOST = 512, /* bytes of payload: above this, a link should not need copies */
-};
 
 /* A row of the post table, for an idle QP in LANE_MEMORY: performs one-sided operations in the local peer's memory,
  * from the first request on, as long as each completes at once. Returns the remaining requests. Leaves nothing to

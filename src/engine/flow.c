@@ -9,31 +9,10 @@
 #include "engine/congestion.h"
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/tuned.h"
 #include "object/ah.h"
 
-/* Until the first credit grant. */
-#define FREE_BYTES 65536u
-
-#define FREE_MESSAGES 32u
-
-#define NO_LIMIT (1u << 30) /* more messages than a window of bytes holds */
-
-#define INTERVAL_FIRST (200 * USEC)
-
-#define INTERVAL_LAST (8 * MSEC)
-
-#define PATIENCE_NEW (250 * MSEC) /* with a peer that has never answered */
-
-#define PATIENCE SEC /* ... that has answered: it may be waiting for a processor */
-
-#define PATIENCE_BEHIND (10 * SEC) /* ... that is a local peer, and has not yet read all that it was sent */
-
-#define SILENT_AGAIN SEC /* interval of credit requests to a silent peer */
-
-/* A credit grant that is not used for PERIODS_KEPT periods is given back; its owner stops relying on it after one. */
-#define PERIOD (50 * MSEC)
-
-#define PERIODS_KEPT 2
+#define NO_LIMIT LOSSLESS_WINDOW /* more messages than a window of bytes holds */
 
 /* The time may step back: between local peers it is sometimes only roughly known (loop/loop.h). */
 static uint64_t since(uint64_t then, uint64_t now)
@@ -101,7 +80,7 @@ static struct flow *flow_find(struct qp *qp, uint32_t qpn, const struct path *pa
 	*f = (struct flow){.to = path->dgid, .qpn = qpn, .credits = free_messages(qp)};
 	if (flow_is_multicast(qpn, path)) {
 		f->peer = FLOW_SILENT;
-		f->asked_at = NEVER - SILENT_AGAIN;
+		f->asked_at = NEVER - CREDIT_SILENT;
 	}
 	return f;
 }
@@ -159,7 +138,7 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 	struct tx *tx;
 
 	if (!flow_reserve(qp, batch, f, 0)) {
-		f->again_at = batch->now + INTERVAL_FIRST;
+		f->again_at = batch->now + CREDIT_FIRST;
 		return;
 	}
 	tx = batch_has_room(batch, 0, true) ? batch_packet(qp, batch, OPCODE_CREDIT_REQUEST, psn(0)) : NULL;
@@ -171,8 +150,8 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 	tx->packet.src_qpn = qp->base.qp_num;
 	if (qp->transport == TRANSPORT_UD)
 		datagram_address(qp, w, tx);
-	f->interval = f->asked.bytes == f->sent.bytes && f->interval ? min_of(2 * f->interval, INTERVAL_LAST)
-								     : INTERVAL_FIRST;
+	f->interval =
+		f->asked.bytes == f->sent.bytes && f->interval ? min_of(2 * f->interval, CREDIT_LAST) : CREDIT_FIRST;
 	/* a repeated credit request keeps its number, so that any answer is valid; a stranger has to guess it */
 	if (!f->open || f->asked.bytes != f->sent.bytes)
 		f->credit_request = (uint32_t)hca_random(qp->hca) & PSN_MASK;
@@ -192,7 +171,7 @@ static void forget_credit(const struct qp *qp, struct flow *f)
 
 static uint64_t patience_ends(const struct flow *f)
 {
-	return f->patient_at + (f->peer == FLOW_NEW ? PATIENCE_NEW : PATIENCE);
+	return f->patient_at + (f->peer == FLOW_NEW ? CREDIT_NEW : CREDIT_PATIENCE);
 }
 
 /* A packet waits for the receiver. False: it has waited long enough; the receiver counts as silent from now on. */
@@ -200,7 +179,7 @@ static bool is_waited_for(const struct tx_batch *batch, struct flow *f)
 {
 	if (!f->held_at)
 		f->held_at = f->patient_at = batch->now;
-	if (f->near && since(f->held_at, batch->now) < PATIENCE_BEHIND && batch->near->is_behind(f->near))
+	if (f->near && since(f->held_at, batch->now) < CREDIT_BEHIND && batch->near->is_behind(f->near))
 		f->patient_at = batch->now;
 	if (batch->now >= patience_ends(f))
 		f->peer = FLOW_SILENT;
@@ -221,7 +200,7 @@ bool flow_loses(struct qp *qp, struct tx_batch *batch, struct flow *f)
 
 bool flow_holds(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w)
 {
-	if (!f->held_at && since(f->used, batch->now) > PERIOD)
+	if (!f->held_at && since(f->used, batch->now) > CREDIT_PERIOD)
 		forget_credit(qp, f);
 	if (f->sent.bytes == 0)
 		look_near(qp, batch, f, w);
@@ -242,7 +221,7 @@ void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe
 
 	flow_count(f, bytes, ends && takes_receive(w), batch->now);
 	f->held_at = 0;
-	if (f->peer == FLOW_SILENT ? batch->now >= f->asked_at + SILENT_AGAIN : !f->open && is_half_full(qp, f))
+	if (f->peer == FLOW_SILENT ? batch->now >= f->asked_at + CREDIT_SILENT : !f->open && is_half_full(qp, f))
 		flow_ask(qp, batch, f, w);
 }
 
@@ -261,7 +240,7 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
 	if (!ah || ah->pd != qp->pd)
 		return NULL;
 	f = flow_find(qp, wr->wr.ud.remote_qpn & QPN_MASK, &ah->path);
-	if (!f->near || f->next || f->held_at || f->peer == FLOW_SILENT || since(f->used, now) > PERIOD)
+	if (!f->near || f->next || f->held_at || f->peer == FLOW_SILENT || since(f->used, now) > CREDIT_PERIOD)
 		return NULL;
 	return messages_ahead(f) >= f->credits || bytes_ahead(f) >= most_bytes(qp, f) || asks_next(qp, f) ? NULL : f;
 }
@@ -315,14 +294,14 @@ void flow_reset(struct qp *qp)
  * take a sender for silent just because it has not read that sender's packets. */
 static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 {
-	if (since(rq->period_at, now) < PERIOD)
+	if (since(rq->period_at, now) < CREDIT_PERIOD)
 		return;
 	rq->period_at = now;
 	rq->period++;
 	list_each_safe (l, &rq->credits) {
 		struct credit *p = container_of(l, struct credit, link);
 
-		if (rq->period - p->period > PERIODS_KEPT)
+		if (rq->period - p->period > CREDIT_PERIODS)
 			rq_grant(rq, p, 0);
 	}
 }

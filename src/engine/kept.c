@@ -8,8 +8,7 @@
 #include "engine/answers.h"
 #include "engine/checks.h"
 #include "engine/engine.h"
-
-#define REPAIRS 64
+#include "engine/tuned.h"
 
 /* What is to be answered again: a ring, oldest first. */
 struct repairs {

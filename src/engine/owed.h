@@ -7,11 +7,9 @@
 #include <assert.h>
 
 #include "base/trace.h"
+#include "engine/tuned.h"
 #include "object/early.h"
 #include "object/qp.h"
-
-/* Packets after which a requested ACK no longer waits to travel with an answer. */
-#define ACK_PROMPT 32
 
 /* After the fast path of engine_receive(): whether the QP has nothing to send except perhaps an ACK, which may wait
  * to travel with a request. */
@@ -23,9 +21,6 @@ static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 	return r->wqe == qp->sq.tail && !r->probe_wanted && !r->changing && !s->response_count && !s->owes &&
 	       s->unacked < ACK_PROMPT;
 }
-
-/* Packets after which an ACK goes out, asked for or not. */
-#define ACK_EVERY 64
 
 /* An acknowledgement of all that was received leaves. */
 static inline void responder_owes_nothing(struct responder *r)

@@ -4,10 +4,7 @@
 #include "base/config.h"
 #include "engine/cause.h"
 #include "engine/complete.h"
-
-#define PATIENCE (4 * MSEC) /* less than any transport timer; as long as another thread may keep the processor */
-
-#define FIRST_LOOK (20 * USEC) /* between checks for a receive: first this, then twice as long, and so on */
+#include "engine/tuned.h"
 
 void starve(struct qp *qp)
 {
@@ -39,7 +36,7 @@ void patience_expire(struct qp *qp, uint64_t now)
 	if (likely(!r->look_at) || now < r->look_at)
 		return;
 	if (!r->patient_until)
-		r->patient_until = now + PATIENCE;
+		r->patient_until = now + RNR_PATIENCE;
 	left = r->patient_until - min_of(now, r->patient_until);
 	r->look_at = 0;
 	if (!qp_is_receiving(qp))
@@ -49,5 +46,5 @@ void patience_expire(struct qp *qp, uint64_t now)
 	else if (!left)
 		starve(qp);
 	else
-		r->look_at = now + min_of(left, max_of(PATIENCE - left, FIRST_LOOK));
+		r->look_at = now + min_of(left, max_of(RNR_PATIENCE - left, RNR_FIRST));
 }

@@ -8,8 +8,7 @@
 #include "base/trace.h"
 #include "engine/request.h"
 #include "engine/timers.h"
-
-#define IGNORED_MOST 2 /* then the peer does not know how */
+#include "engine/tuned.h"
 
 void reassembly_begin(struct qp *qp)
 {

@@ -11,12 +11,7 @@
 #include "engine/request.h"
 #include "engine/scoreboard.h"
 #include "engine/timers.h"
-
-#define ASK_INTERVAL (100 * USEC) /* well below all timers */
-
-/* After a failed one-sided access, 2^n requests go out as packets before another request waits to be one-sided. n
- * is 0 at first, as a peer in RTR can only be reached once it has received a packet; then it grows up to this. */
-#define HASTY_MOST 6
+#include "engine/tuned.h"
 
 /* The charge of the train that the packet at the cursor begins. The train may go on with the next work requests. */
 static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
@@ -238,16 +233,13 @@ static bool requester_may_send(const struct qp *qp)
 }
 
 /* What the peer's socket holds, which the peer empties once in DRAINED at least: a long path holds more. */
-#define DRAINED (500 * USEC)
-
-#define LARGEST_WINDOW (1u << 30)
 
 static void limit_window(struct requester *r, uint32_t budget)
 {
 	uint64_t limit = max_of(budget, r->mtu + PACKET_OVERHEAD);
 
 	if (unlikely(r->least_rtt > DRAINED))
-		limit = min_of(limit * (r->least_rtt / DRAINED), (uint64_t)LARGEST_WINDOW);
+		limit = min_of(limit * (r->least_rtt / DRAINED), (uint64_t)LOSSLESS_WINDOW);
 	r->window = min_of(r->window, (uint32_t)limit);
 }
 

@@ -7,8 +7,7 @@
 #include "engine/reassembly.h"
 #include "engine/scoreboard.h"
 #include "engine/timers.h"
-
-#define READ_PROBES 4 /* then a READ is asked for as a whole */
+#include "engine/tuned.h"
 
 void go_back(struct qp *qp, psn_t psn, enum retry_reason reason)
 {

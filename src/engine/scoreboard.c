@@ -5,10 +5,7 @@
 #include "engine/reassembly.h"
 #include "engine/request.h"
 #include "engine/timers.h"
-
-/* A peer that keeps nothing, as it has no memory, has dropped all that came after a gap. One NAK is no sign of that:
- * the selective acknowledgement beside it may be lost or late. */
-#define NAKS_ALONE 2
+#include "engine/tuned.h"
 
 /* The end of what the board can say something of. */
 static psn_t board_end(const struct requester *r)

@@ -2,19 +2,7 @@
 #include "engine/timers.h"
 
 #include "base/config.h"
-
-#define TIMEOUT_MIN (5 * MSEC) /* below this, scheduling looks like loss */
-
-#define PROBE_MIN (2 * MSEC)
-
-#define PROBES_MAX 8
-
-#define QUICK_MIN (500 * USEC) /* where a probe that was not needed costs one packet */
-
-#define READS_MIN \
-	(10 * MSEC) /* of several READs the answers to later ones show a loss; the peer's processor may be busy */
-
-#define ROUND_MIN (100 * USEC)
+#include "engine/tuned.h"
 
 /* UROCE_TIMERS. IBTA 9.7.6.1.3 lets the transport timer fire between T and 4 T; 9.7.5.2.8 gives the least time of the
  * RNR timer alone. Probes find losses, so the transport timer only tells dead peers from live ones; where processors

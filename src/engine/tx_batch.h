@@ -3,6 +3,7 @@
 #ifndef UROCE_ENGINE_TX_BATCH_H
 #define UROCE_ENGINE_TX_BATCH_H
 
+#include "engine/tuned.h"
 #include "object/mr.h"
 #include "object/qp.h"
 #include "object/sge.h"
@@ -71,9 +72,6 @@ struct tx_batch {
 
 /* Gives up the references to the regions and empties the tx batch. `now`, `delay_ack` and `budget` stay. */
 void batch_done(struct tx_batch *batch);
-
-/* What carries data is sent in trains of so many bytes, if it can be: with headers, a UDP datagram takes no more. */
-#define TRAIN 61440u
 
 /* Packets in a train. */
 static inline uint32_t train_of(uint32_t mtu)

@@ -10,6 +10,7 @@
 #include "engine/complete.h"
 #include "engine/flow.h"
 #include "engine/message.h"
+#include "engine/tuned.h"
 #include "wire/grh.h"
 
 static enum verdict check_qkey(const struct qp *qp, const struct packet *p)
@@ -30,13 +31,10 @@ static bool ud_scatter(struct qp *qp, uint64_t offset, const void *bytes, uint32
 	return sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, offset, bytes, length);
 }
 
-/* Bytes: up to this length, copying twice is faster than a second look-up of the memory. */
-#define TOGETHER 216u
-
 static enum verdict ud_store(struct qp *qp, const struct packet *p, const union ibv_gid *from)
 {
-	uint32_t begin = min_of(p->length, TOGETHER);
-	uint8_t first[GRH_BYTES + TOGETHER];
+	uint32_t begin = min_of(p->length, UD_TOGETHER);
+	uint8_t first[GRH_BYTES + UD_TOGETHER];
 
 	grh_encode(p, from->raw, first);
 	memcpy(first + GRH_BYTES, p->payload, begin);

@@ -4,18 +4,8 @@
 #ifndef UROCE_ENGINE_WQE_H
 #define UROCE_ENGINE_WQE_H
 
+#include "engine/tuned.h"
 #include "object/qp.h"
-
-/* What a packet weighs in the congestion window: its bytes, and what buffers and headers cost besides. */
-#define PACKET_OVERHEAD 128u
-/* A READ goes out as requests of at most this many bytes, so that responses can be paced; boundaries are
- * multiples of it from the start of the message, so that a request sent again lies inside the one that was
- * lost. */
-#define READ_CHUNK 65536u
-/* Bytes that one packet refers to at most: the receiver copies them while its other connections wait. */
-#define REFERENCE_CHUNK (1u << 20)
-/* Bytes likewise of a GPU's memory, which is faster, but slow to begin. */
-#define REFERENCE_CHUNK_GPU (32u << 20)
 
 /* PSNs that so many bytes take. */
 static inline uint32_t packets_of(uint32_t mtu, uint32_t length)

@@ -34,9 +34,7 @@
 #define RING_BYTES   (2u << 20) /* bytes of the receive ring; 4 MiB, which no cache holds, cost 0.1 us a message */
 #define JUMBO_BYTES  (8u << 20) /* the same for interfaces with jumbo frames; not measured */
 #define FRAME_FETCH  256u	/* bytes of a frame prefetched at once */
-#define ETHER_BUFFER                                                                                                 \
-	(32 << 20) /* bytes asked for by raw QPs, whose senders nothing holds back; a frame counts as 0.8 to 2.3 KiB \
-		    */
+#define ETHER_BUFFER (32 << 20) /* bytes asked for by raw QPs, whose senders nothing slows; a frame counts as 2 KiB */
 
 /* next hops */
 #define HOP_LOOKS    100 /* looks for the answer of ARP or ND ... */

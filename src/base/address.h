@@ -16,7 +16,7 @@ static inline bool gid_is_ipv4(const uint8_t gid[16])
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-/* The address of 4 bytes, or of 16. */
+/* Sets a GID from an address of 4 or 16 bytes. */
 static inline void gid_set(uint8_t gid[16], bool is_ipv4, const void *address)
 {
 	if (!is_ipv4) {
@@ -28,7 +28,7 @@ static inline void gid_set(uint8_t gid[16], bool is_ipv4, const void *address)
 	memcpy(gid + 12, address, 4);
 }
 
-/* Returns `text`. */
+/* Prints an address. Returns `text`. */
 static inline const char *gid_print(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 {
 	bool is_ipv4 = gid_is_ipv4(gid);
@@ -36,7 +36,7 @@ static inline const char *gid_print(const uint8_t gid[16], char text[INET6_ADDRS
 	return inet_ntop(is_ipv4 ? AF_INET : AF_INET6, gid + (is_ipv4 ? 12 : 0), text, INET6_ADDRSTRLEN);
 }
 
-/* Fills in *a, with the scope 0; returns its size. */
+/* Makes a socket address, with the scope 0. Returns its size. */
 static inline socklen_t gid_to_sockaddr(const uint8_t gid[16], uint16_t port, struct sockaddr_storage *a)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)a;

@@ -22,13 +22,13 @@
 #include "base/rights.h"
 #include "base/same_user.h"
 
-#define RING_BYTES  (64u << 20) /* pages that nothing was written to take no memory */
+#define RING_BYTES  (64u << 20) /* bytes; untouched pages take no memory */
 #define RING_MEMORY (CAPTURE_PAGE + RING_BYTES)
 #define ROUND(x)    (((x) + 15) & ~(uint64_t)15)
 
 static struct lock capture_lock = LOCK_RANKED(CAPTURE); /* guards all of this */
 static struct capture_header *ring GUARDED_BY(capture_lock);
-static int collector GUARDED_BY(capture_lock) = -1; /* the connection: it ends with the process */
+static int collector GUARDED_BY(capture_lock) = -1; /* the connection, which ends with the process; -1: none */
 static int doorbell GUARDED_BY(capture_lock) = -1;
 static uint64_t written GUARDED_BY(capture_lock);
 
@@ -37,10 +37,11 @@ static char *ring_byte(uint64_t n) REQUIRES(capture_lock)
 	return (char *)ring + CAPTURE_PAGE + (n & (RING_BYTES - 1));
 }
 
-/* The collector sets `read`, and may be broken: more than the ring holds is none. */
+/* True if the ring has room. The collector sets `read` and may be broken: a used size above the ring's counts as no
+ * room. */
 static bool ring_has(uint64_t bytes) REQUIRES(capture_lock)
 {
-	/* acquire pairs with the collector's release: it does not read there any more */
+	/* acquire pairs with the collector's release: it no longer reads there */
 	uint64_t used = written - atomic_load_explicit(&ring->read, memory_order_acquire);
 
 	return used <= RING_BYTES && bytes <= RING_BYTES - used;
@@ -54,7 +55,7 @@ static struct capture_record *put_head(enum capture_kind kind, uint64_t bytes) R
 	return r;
 }
 
-/* Returns with the lock held, if it is not NULL: capture_commit() drops it. */
+/* Returns a record with the lock held, which capture_commit() drops; or NULL. */
 void *capture_begin(enum capture_kind kind, uint64_t bytes) NO_LOCK_ANALYSIS
 {
 	uint64_t rest;
@@ -80,12 +81,12 @@ void capture_commit(struct capture_record *record, uint64_t bytes) NO_LOCK_ANALY
 	uint64_t one = 1;
 
 	bytes = ROUND(bytes);
-	record->bytes = (uint32_t)bytes; /* which the collector may change: it is not read again */
+	record->bytes = (uint32_t)bytes; /* not read again, as the collector may change it */
 	written += bytes;
 	atomic_store_explicit(&ring->written, written, memory_order_seq_cst); /* before `sleeps` is read */
 	if (atomic_load_explicit(&ring->sleeps, memory_order_seq_cst) &&
 	    atomic_exchange_explicit(&ring->sleeps, 0, memory_order_relaxed))
-		(void)!write(doorbell, &one, sizeof(one)); /* if it fails, it is readable already */
+		(void)!write(doorbell, &one, sizeof(one)); /* fails only if it is readable already */
 	lock_drop(&capture_lock);
 }
 
@@ -141,7 +142,7 @@ static void capture_after_fork(void) RELEASE(capture_lock)
 	lock_drop(&capture_lock);
 }
 
-/* The ring is the parent's. A child that opens a device connects anew. */
+/* Drops the parent's ring. A child that opens a device connects anew. */
 static void capture_in_child(void) RELEASE(capture_lock)
 {
 	hook_set(HOOK_CAPTURE, false);
@@ -186,7 +187,7 @@ static int send_hello(int to, int memory, int bell)
 	return rights_send(to, &hello, sizeof(hello), fds, ARRAY_SIZE(fds));
 }
 
-/* Waits for the byte by which the collector says that it has set `payload`. */
+/* Waits for the byte that tells that the collector has set `payload`. */
 static int await_answer(int from)
 {
 	char byte;
@@ -224,7 +225,7 @@ static bool is_captured(void)
 	return is;
 }
 
-/* Takes the connection `fd`. */
+/* Makes a ring for the connection `fd`, which it takes. */
 static int capture_begin_ring(int fd) REQUIRES(capture_lock)
 {
 	int memory = -1, err;
@@ -243,7 +244,7 @@ static int capture_begin_ring(int fd) REQUIRES(capture_lock)
 	return err;
 }
 
-/* The collector is waited for without the lock, which the helper thread may want. */
+/* Waits without the lock, which the helper thread may want. */
 int capture_connect(const char *name, bool waits)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

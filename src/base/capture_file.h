@@ -12,20 +12,20 @@
 #include <stdint.h>
 
 #define CAPTURE_MAGIC 0x3130504143454355ull /* "UCECAP01", read as a little-endian number */
-#define CAPTURE_PAGE  4096		    /* of the header; records follow */
+#define CAPTURE_PAGE  4096		    /* bytes of the header; records follow */
 
 struct capture_hello {
 	uint64_t magic;
 	uint32_t pid;
-	uint32_t bytes; /* of the memfd */
+	uint32_t bytes; /* bytes of the memfd */
 	char program[16];
 };
 
 struct capture_header {
 	uint64_t magic;
-	uint32_t bytes;			       /* of the records: a power of two */
-	_Atomic uint32_t payload;	       /* set by the collector: no more of a payload than this is wanted */
-	_Alignas(64) _Atomic uint64_t written; /* bytes so far: byte n is at n modulo `bytes` */
+	uint32_t bytes;			       /* bytes of the ring's records: a power of two */
+	_Atomic uint32_t payload;	       /* bytes of a payload that the collector wants at most */
+	_Alignas(64) _Atomic uint64_t written; /* bytes written so far: byte n is at n modulo `bytes` */
 	_Atomic uint64_t dropped;	       /* packets for which there was no room */
 	_Alignas(64) _Atomic uint64_t read;    /* bytes that the collector is done with */
 	_Atomic uint32_t sleeps;	       /* the collector waits for the eventfd */
@@ -33,7 +33,7 @@ struct capture_header {
 static_assert(sizeof(struct capture_header) <= CAPTURE_PAGE, "the header has a page");
 
 enum capture_kind {
-	CAPTURE_FILL, /* up to the end of the ring */
+	CAPTURE_FILL, /* unused bytes up to the end of the ring */
 	CAPTURE_EVENT,
 	CAPTURE_PACKET,
 	CAPTURE_ONESIDED,
@@ -43,7 +43,7 @@ enum capture_link { CAPTURE_UDP, CAPTURE_RING, CAPTURE_MEMORY };
 
 /* Records begin at multiples of 16. */
 struct capture_record {
-	uint32_t bytes; /* of the whole record, a multiple of 16 */
+	uint32_t bytes; /* bytes of the whole record, a multiple of 16 */
 	uint8_t kind;	/* enum capture_kind */
 	uint8_t link;	/* enum capture_link */
 	uint8_t inbound;
@@ -63,7 +63,7 @@ struct capture_path {
 	uint8_t traffic_class, hop_limit;
 	uint16_t zero;
 	uint32_t flow_label;
-	uint32_t qpn; /* of this process */
+	uint32_t qpn; /* QPN in this process */
 	uint32_t mtu; /* bytes of payload in a packet of the path; 0: unknown */
 };
 
@@ -71,7 +71,7 @@ struct capture_path {
 struct capture_packet {
 	struct capture_record record;
 	struct capture_path path;
-	uint32_t headers;  /* bytes */
+	uint32_t headers;  /* bytes of headers */
 	uint32_t length;   /* bytes of payload that the packet has */
 	uint32_t captured; /* bytes of payload that follow */
 	uint32_t zero;

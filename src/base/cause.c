@@ -30,7 +30,7 @@ const struct cause_row *cause_next(const struct cause_row *row)
 	return row < causes + ARRAY_SIZE(causes) ? row : NULL;
 }
 
-/* True for the first caller. */
+/* True the first time that a cause is told. */
 static bool cause_is_new(const struct cause_row *row)
 {
 	static _Atomic uint8_t said[ARRAY_SIZE(causes)];

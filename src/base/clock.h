@@ -15,7 +15,7 @@ static inline uint64_t clock_read(clockid_t id)
 	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
 }
 
-/* ns */
+/* The time in ns. */
 static inline uint64_t clock_now(void)
 {
 	return clock_read(CLOCK_MONOTONIC);

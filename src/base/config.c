@@ -24,7 +24,7 @@ const struct config_row config_row[CONFIG_VARIABLES] = {
 /* ---- values ---- */
 
 /* The index of the first `length` bytes of `word` in "a|b|c" or "a|b|c,...", or -1. */
-static int config_word_index_of(const char *words, const char *word, size_t length)
+static int word_index(const char *words, const char *word, size_t length)
 {
 	for (int i = 0;; i++) {
 		size_t n = strcspn(words, "|,");
@@ -39,16 +39,16 @@ static int config_word_index_of(const char *words, const char *word, size_t leng
 
 static int config_word_index(const char *words, const char *word)
 {
-	return config_word_index_of(words, word, strlen(word));
+	return word_index(words, word, strlen(word));
 }
 
-/* Writes the index of each word of `list`, "c,a,a", to `index`, as many as there is room for. Returns how many; -1: a
- * word is not in `words`. */
-static int config_parse_words(const char *words, const char *list, int *index, int room)
+/* Writes the index of each word of `list`, as "c,a,a", to `index`, up to `room`. Returns their number; -1: a word is
+ * not in `words`. */
+static int parse_words(const char *words, const char *list, int *index, int room)
 {
 	for (int count = 0;;) {
 		size_t n = strcspn(list, ",");
-		int i = config_word_index_of(words, list, n);
+		int i = word_index(words, list, n);
 
 		if (i < 0)
 			return -1;
@@ -60,16 +60,16 @@ static int config_parse_words(const char *words, const char *list, int *index, i
 	}
 }
 
-/* 1: on, 0: off, -1: neither. */
-static int config_parse_bool(const char *text)
+/* Parses a switch. 1: on, 0: off, -1: neither. */
+static int parse_bool(const char *text)
 {
 	if (config_word_index("on|1|yes|true", text) >= 0)
 		return 1;
 	return config_word_index("off|0|no|false", text) >= 0 ? 0 : -1;
 }
 
-/* Decimal, hexadecimal or octal, with a suffix k or M. Returns the end of the number; NULL: no number. */
-static const char *config_parse_number(const char *text, uint64_t *number)
+/* Parses a number: decimal, hexadecimal or octal, with a suffix k or M. Returns its end; NULL: no number. */
+static const char *parse_number(const char *text, uint64_t *number)
 {
 	unsigned shift;
 	char *end;
@@ -85,14 +85,14 @@ static const char *config_parse_number(const char *text, uint64_t *number)
 	return end + (shift != 0);
 }
 
-/* `range` is "least..most". */
-static bool config_number_allowed(const char *range, const char *text, uint64_t *number)
+/* True if the number is in `range`, "least..most". */
+static bool is_allowed_number(const char *range, const char *text, uint64_t *number)
 {
 	uint64_t least = 0, most = 0;
-	const char *end = config_parse_number(range, &least);
+	const char *end = parse_number(range, &least);
 
-	config_parse_number(end + 2, &most);
-	end = config_parse_number(text, number);
+	parse_number(end + 2, &most);
+	end = parse_number(text, number);
 	return end && !*end && *number >= least && *number <= most;
 }
 
@@ -102,20 +102,20 @@ static bool config_value_allowed(const struct config_row *row, const char *value
 
 	switch (row->type) {
 	case CONFIG_TYPE_BOOL:
-		return config_parse_bool(value) >= 0;
+		return parse_bool(value) >= 0;
 	case CONFIG_TYPE_NUMBER:
-		return config_number_allowed(row->values, value, &number);
+		return is_allowed_number(row->values, value, &number);
 	case CONFIG_TYPE_ENUM:
 		return config_word_index(row->values, value) >= 0;
 	case CONFIG_TYPE_WORDS:
-		return config_parse_words(row->values, value, NULL, 0) >= 0;
+		return parse_words(row->values, value, NULL, 0) >= 0;
 	default:
 		return true;
 	}
 }
 
-/* Never NULL. */
-static const char *config_text(enum config variable)
+/* The value as text, never NULL. */
+static const char *text_of(enum config variable)
 {
 	const struct config_row *row = &config_row[variable];
 	const char *value = getenv(row->name);
@@ -126,7 +126,7 @@ static const char *config_text(enum config variable)
 bool config_bool(enum config variable)
 {
 	assert(config_row[variable].type == CONFIG_TYPE_BOOL);
-	return config_parse_bool(config_text(variable)) > 0;
+	return parse_bool(text_of(variable)) > 0;
 }
 
 uint64_t config_number(enum config variable)
@@ -134,27 +134,27 @@ uint64_t config_number(enum config variable)
 	uint64_t number = 0;
 
 	assert(config_row[variable].type == CONFIG_TYPE_NUMBER);
-	config_parse_number(config_text(variable), &number);
+	parse_number(text_of(variable), &number);
 	return number;
 }
 
 int config_enum(enum config variable)
 {
 	assert(config_row[variable].type == CONFIG_TYPE_ENUM);
-	return config_word_index(config_row[variable].values, config_text(variable));
+	return config_word_index(config_row[variable].values, text_of(variable));
 }
 
 int config_words(enum config variable, int *index, int room)
 {
-	const char *text = config_text(variable);
+	const char *text = text_of(variable);
 
 	assert(config_row[variable].type == CONFIG_TYPE_WORDS);
-	return *text ? config_parse_words(config_row[variable].values, text, index, room) : 0;
+	return *text ? parse_words(config_row[variable].values, text, index, room) : 0;
 }
 
 const char *config_string(enum config variable)
 {
-	const char *text = config_text(variable);
+	const char *text = text_of(variable);
 
 	assert(config_row[variable].type == CONFIG_TYPE_STRING || config_row[variable].type == CONFIG_TYPE_LIST);
 	return *text ? text : NULL;
@@ -179,7 +179,7 @@ bool config_file(enum config variable, char *out, size_t room)
 
 /* ---- complaints ---- */
 
-static const struct config_row *config_row_named(const char *name, size_t length)
+static const struct config_row *row_named(const char *name, size_t length)
 {
 	for (size_t i = 0; i < CONFIG_VARIABLES; i++)
 		if (strlen(config_row[i].name) == length && !memcmp(config_row[i].name, name, length))
@@ -187,8 +187,8 @@ static const struct config_row *config_row_named(const char *name, size_t length
 	return NULL;
 }
 
-/* Does not suggest variables of the tests. */
-static const char *config_nearest(const char *name)
+/* The variable with the most similar name, but none of the tests. */
+static const char *nearest(const char *name)
 {
 	const char *names[CONFIG_VARIABLES];
 	size_t count = 0;
@@ -208,12 +208,12 @@ bool config_complaint(const char *assignment, char *text, size_t room)
 	if (!value || strncmp(assignment, CONFIG_PREFIX, strlen(CONFIG_PREFIX)))
 		return false;
 	snprintf(name, sizeof(name), "%.*s", (int)(value - assignment), assignment);
-	row = config_row_named(assignment, (size_t)(value - assignment));
+	row = row_named(assignment, (size_t)(value - assignment));
 	value++;
 	if (!row)
 		snprintf(text, room,
 			 "%s is no variable of uroce: did you mean %s? (`uroce help environment` lists all)", name,
-			 config_nearest(name));
+			 nearest(name));
 	else if (*value && !config_value_allowed(row, value))
 		snprintf(text, room, "%s=%s means nothing: allowed is %s; using the default, %s", name, value,
 			 row->values, *row->initial ? row->initial : "unset");

@@ -29,30 +29,30 @@ enum config_type {
 };
 
 struct config_row {
-	const char *name; /* with the prefix */
+	const char *name; /* name with the prefix */
 	enum config_type type;
 	const char *initial; /* the default; empty: unset */
-	const char *values;  /* what is allowed */
+	const char *values;  /* allowed values */
 	const char *help;
 	bool for_tests;
 };
 extern const struct config_row config_row[CONFIG_VARIABLES];
 
-/* The value of a variable. It is the default if the variable is unset, empty, or has a value that is not allowed. */
+/* The value of a variable: the default if the variable is unset, empty, or has a value that is not allowed. */
 bool config_bool(enum config variable);		 /* BOOL */
 uint64_t config_number(enum config variable);	 /* NUMBER */
 int config_enum(enum config variable);		 /* ENUM: the index of the word in `values` */
-enum { LINK_UDP, LINK_PACKET };			 /* so of CONFIG_LINK */
-const char *config_string(enum config variable); /* STRING, LIST: NULL if there is none */
+enum { LINK_UDP, LINK_PACKET };			 /* values of CONFIG_LINK */
+const char *config_string(enum config variable); /* STRING, LIST; NULL: none */
 
-/* STRING: a file's name, in which `%p` becomes the process id. False: there is none, or no room for it. */
+/* STRING: a file's name, in which `%p` becomes the process id. False: no name, or no room. */
 bool config_file(enum config variable, char *out, size_t room);
 
-/* WORDS: the same for each word, at most `room`. Returns how many. */
+/* WORDS: the index of each word, at most `room`. Returns their number. */
 int config_words(enum config variable, int *index, int room);
 
-/* Checks the assignment "NAME=value" and writes what is wrong with it to `text`. False: nothing is wrong, or the name
- * is not a variable of uroce. */
+/* Checks the assignment "NAME=value" and writes the mistake to `text`. False: no mistake, or not a variable of
+ * uroce. */
 bool config_complaint(const char *assignment, char *text, size_t room);
 
 #endif

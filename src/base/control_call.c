@@ -24,7 +24,7 @@
 #define HAS_ENDED "it refused the request: it belongs to another user, has no descriptor left, or is ending"
 #define NO_ANSWER "it does not answer (it may be stopped: kill -CONT PID)"
 
-/* A line of /proc/net/unix: its flags have __SO_ACCEPTCON. */
+/* True if a line of /proc/net/unix has __SO_ACCEPTCON in its flags. */
 static bool is_listening(const char *line)
 {
 	unsigned long flags;
@@ -32,7 +32,7 @@ static bool is_listening(const char *line)
 	return sscanf(line, "%*[^:]: %*x %*x %lx", &flags) == 1 && flags & 0x10000;
 }
 
-/* The process id in its own PID namespace, which is the one that it knows: the last of the line NSpid. */
+/* The id of a process in its own PID namespace: the last number of the line NSpid. */
 static pid_t pid_inside(pid_t pid)
 {
 	char name[64], line[256];
@@ -49,7 +49,7 @@ static pid_t pid_inside(pid_t pid)
 	return inside;
 }
 
-/* What a call may wait from here on: until `deadline`, and not less than `least`. */
+/* Sets the time-out of a socket: until `deadline`, and at least `least`. */
 static void set_patience(int fd, int option, uint64_t deadline, uint64_t least)
 {
 	uint64_t now = clock_now(), left = max_of(deadline > now ? deadline - now : 0, least);
@@ -58,8 +58,8 @@ static void set_patience(int fd, int option, uint64_t deadline, uint64_t least)
 	setsockopt(fd, SOL_SOCKET, option, &patience, sizeof(patience));
 }
 
-/* `pid` 0: whatever process of this user; *pid becomes which. Root may ask those of others. -1 and EAGAIN: it does not
- * accept connections, and as many wait as may. */
+/* Connects to a name. *pid 0: of any process of this user, whose id is stored. Root may connect to those of others. -1
+ * and EAGAIN: the queue of connections is full. */
 static int connect_to_name(const char *name, pid_t *pid, uint64_t deadline)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -89,22 +89,21 @@ static int connect_to_name(const char *name, pid_t *pid, uint64_t deadline)
 	return fd;
 }
 
-/* A name that the process may listen at, in a line of /proc/net/unix: any process can bind one that begins so. NULL:
- * none.
- */
+/* The name in a line of /proc/net/unix at which the process may listen; any process can bind such a name. NULL:
+ * none. */
 static const char *control_name_in(char *line, const char *prefix)
 {
 	char *at = strstr(line, prefix);
 
 	line[strcspn(line, "\n")] = 0;
-	/* of a socket that listens: a connection to it has the same name, and is no more than that */
+	/* only of a socket that listens: its connections have the same name */
 	return at && strlen(at) < sizeof(((struct sockaddr_un *)0)->sun_path) && is_listening(line) ? at : NULL;
 }
 
 #define ROUNDS 3 /* looks for the process */
 
-/* -1 and errno: ENOENT: it has no name; or as connect_to_name(). Names that nobody accepts connections at are tried
- * once more, with all the patience there is. */
+/* Connects to a process. -1 and errno: ENOENT: no name; or as connect_to_name(). A name that accepts no connection is
+ * tried once more, with all the patience that is left. */
 static int connect_to_process(pid_t pid, uint64_t deadline)
 {
 	int fd = -1, error = ENOENT;
@@ -112,7 +111,8 @@ static int connect_to_process(pid_t pid, uint64_t deadline)
 
 	snprintf(file, sizeof(file), "/proc/%d/net/unix", (int)pid);
 	snprintf(prefix, sizeof(prefix), "@uroce/control/%d/", (int)pid_inside(pid));
-	/* the list skips entries while other sockets come and go, and of what answers nothing the second look waits */
+	/* The list skips entries while other sockets come and go. The second round waits for sockets that did not
+	 * answer. */
 	for (int round = 0;
 	     fd < 0 && round < ROUNDS && (round == 0 || error == ENOENT || (round == 1 && error == EAGAIN)); round++) {
 		FILE *f = fopen(file, "rce");
@@ -185,7 +185,7 @@ int control_call(pid_t pid, const char *request, char *answer, size_t room, int 
 			      : errno == EAGAIN ? NO_ANSWER
 						: "its control socket does not answer (it may be in another network "
 						  "namespace: try `nsenter -t PID -n`)");
-	send(fd, request, strlen(request), MSG_NOSIGNAL); /* if it cannot be sent, there is no answer */
+	send(fd, request, strlen(request), MSG_NOSIGNAL); /* on failure there is no answer */
 	return control_take_answer(fd, answer, room, given, deadline);
 }
 
@@ -210,7 +210,7 @@ static void say_silent(const struct ask_all *a, pid_t pid, const char *why)
 		a->silent(pid, why, a->arg);
 }
 
-/* The name says only what the process is called in its own PID namespace. */
+/* Reports a process without an answer. Its name has only the id in its own PID namespace. */
 static void say_unconnected(const struct ask_all *a, const char *name)
 {
 	int pid;

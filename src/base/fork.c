@@ -9,8 +9,8 @@
 
 static _Atomic(const struct fork_handlers *) fork_table[FORK_PARTS];
 
-/* The handlers of the fork() that this thread is in. A part that registers during the fork is not in it, since its
- * `before` has not been called. */
+/* Handlers of the fork() that this thread is in. A part that registers during the fork is not among them, as its
+ * `before` was not called. */
 static _Thread_local const struct fork_handlers *fork_current[FORK_PARTS];
 
 static void fork_before(void)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fork(): one ordered table (base/fork.def) of what each part of uroce does before and after it. liburoce.so.1
- * registers a single pthread_atfork(3) handler, before the constructors of its other files. So the handlers of a
- * program take the locks of the program before uroce takes its own, and in the child they run after uroce has released
- * its own. */
+/* fork(): one ordered table (base/fork.def) of what each part of uroce does before and after. liburoce.so.1 registers a
+ * single pthread_atfork(3) handler, before the constructors of its other files. So the handlers of a program take the
+ * program's locks before uroce takes its own; in the child they run after uroce has released its own. */
 #ifndef UROCE_BASE_FORK_H
 #define UROCE_BASE_FORK_H
 
@@ -13,7 +12,7 @@ enum fork_part {
 	FORK_PARTS,
 };
 
-/* Each may be NULL. */
+/* Handlers of a part. Each may be NULL. */
 struct fork_handlers {
 	void (*before)(void);
 	void (*in_parent)(void);
@@ -25,7 +24,7 @@ struct fork_handlers {
  * it is called at every fork. */
 void fork_watch(enum fork_part part, const struct fork_handlers *handlers);
 
-/* NULL: not registered. */
+/* The handlers of a part; NULL: not registered. */
 const struct fork_handlers *fork_handlers_of(enum fork_part part);
 
 #endif

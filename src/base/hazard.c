@@ -9,7 +9,7 @@
 
 #include "base/fork.h"
 
-#define LINGER 10000000 /* ns: every store is visible by then */
+#define LINGER 10000000 /* ns after which every store is visible */
 #define SPARES 8
 
 _Thread_local struct hazards *hazards_own;
@@ -30,7 +30,7 @@ static void give_back(void *arg)
 	atomic_store_explicit(&h->taken, false, memory_order_release);
 }
 
-/* In a child, the other threads do not exist: frees their lists. */
+/* Frees the lists of the parent's other threads, which do not exist in a child. */
 static void hazard_in_child(void)
 {
 	for (struct hazards *h = atomic_load_explicit(&all, memory_order_relaxed); h; h = h->next)
@@ -64,8 +64,8 @@ static struct hazards *hazard_reuse(void)
 	return h;
 }
 
-/* For threads that find no memory: without a list they would take a region for one that is not there, and the peer's
- * access would fail. */
+/* A list for a thread that finds no memory. Without one the thread would take a region for one that does not exist, and
+ * the peer's access would fail. */
 static struct hazards *hazard_spare(void)
 {
 	static struct hazards spare[SPARES];
@@ -128,7 +128,7 @@ bool hazard_take_any(const void *object)
 	return true;
 }
 
-/* The position of the object in the list of this thread. */
+/* Position of the object in the list of this thread. */
 static uint32_t hazard_find(const struct hazards *h, const void *object)
 {
 	uint32_t i = atomic_load_explicit(&((struct hazards *)h)->count, memory_order_relaxed);
@@ -157,7 +157,7 @@ void hazard_swap(const void *object, const void *other)
 {
 	struct hazards *h = hazards_own;
 
-	/* of the object there may be several entries: any will do */
+	/* the object may have several entries: any will do */
 	if (atomic_load_explicit(&h->first, memory_order_relaxed) == object)
 		atomic_store_explicit(&h->first, other, memory_order_release);
 	else
@@ -196,7 +196,7 @@ void hazard_await(const void *object)
 	see_all();
 	for (; h; h = h->next) {
 		while (hazard_is_first(h, object))
-			sched_yield(); /* for the time of one packet */
+			sched_yield(); /* lasts for the time of one packet */
 		for (uint32_t i = 0; i < atomic_load_explicit(&h->count, memory_order_seq_cst); i++)
 			while (hazard_is_held(h, i, object))
 				sched_yield();

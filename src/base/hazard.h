@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hazard pointers: which objects a thread is using, without a locked instruction. Each thread has a list of the objects
- * that it protects; only that thread writes it.
+/* Hazard pointers: they protect objects that a thread uses, without a locked instruction. Each thread has a list of
+ * such objects; only that thread writes it.
  *
  * A user first adds the object to its list, then checks that the object is still open. A thread that closes the object
  * first marks it closed, then waits until no list has it. So either the user sees the object closed, or the closing
- * thread sees it in a list. The closing side provides the order between the two (barrier.h). Where it cannot, the user
+ * thread sees it in a list. The closing side provides the order between the two (barrier.h). If it cannot, the user
  * stores its entry sequentially consistently.
  *
  * A thread drops each hazard pointer itself, soon, and before it ends. A child of fork() inherits those of the thread
@@ -16,9 +16,9 @@
 
 #include "base/barrier.h"
 
-#define HAZARDS 190u /* per thread: those of a tx batch, and of one request */
+#define HAZARDS 190u /* entries of a thread: for a tx batch, and one request */
 
-/* Never freed; when its thread has ended, the next new thread uses it. */
+/* The list of a thread. Never freed; when the thread has ended, the next new thread uses it. */
 struct hazards {
 	/* Entry for the common case of one object at a time: it takes two stores. NULL: free. Release, as are all
 	 * stores here: pairs with hazard_await() */
@@ -34,10 +34,10 @@ extern _Thread_local struct hazards *hazards_own;
 /* Makes the list at the first hazard pointer of a thread. NULL: out of memory. */
 struct hazards *hazards_begin(void);
 
-/* hazard_take() where there is no list yet, the first entry is in use, or there is no barrier. */
+/* hazard_take() if there is no list yet, the first entry is in use, or there is no barrier. */
 bool hazard_take_any(const void *object);
 
-/* False: out of memory. */
+/* Protects an object. False: out of memory. */
 static inline bool hazard_take(const void *object)
 {
 	struct hazards *h = hazards_own;
@@ -49,7 +49,7 @@ static inline bool hazard_take(const void *object)
 	return true;
 }
 
-/* hazard_drop() of another entry than the first. */
+/* hazard_drop() of an entry that is not the first. */
 void hazard_drop_any(const void *object);
 
 static inline void hazard_drop(const void *object)

@@ -14,7 +14,7 @@ enum hook {
 	HOOK_FAULT = 1 << 1,
 	HOOK_CAPTURE = 1 << 2,
 	HOOK_CHECK = 1 << 3,
-	HOOK_COUNT = 1 << 4,	 /* bytes of each QP */
+	HOOK_COUNT = 1 << 4,	 /* bytes are counted for each QP */
 	HOOK_MIGRATION = 1 << 5, /* a QP has, or had, an alternate path armed: engine/migration.c */
 	HOOK_PORT_DOWN = 1 << 6,
 	HOOK_GPU = 1 << 7, /* copies to memory of a GPU are under way: memory/gpu.h */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A circular list whose links live in its members. A link that points to itself is in no list. */
+/* A circular list whose links are in its members. A link that points to itself is in no list. */
 #ifndef UROCE_LIST_H
 #define UROCE_LIST_H
 

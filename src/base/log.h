@@ -13,7 +13,7 @@ enum log_level {
 	LOG_DEBUG,
 };
 
-/* Keeps errno. No newline at the end of `format`. */
+/* Writes a message. Keeps errno. No newline at the end of `format`. */
 void uroce_log(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* True if messages of this level are written. For messages that are expensive to build. */

@@ -103,7 +103,7 @@ int memfd_of_process(pid_t pid, const char *name)
 	int memory = -1;
 	DIR *dir;
 
-	snprintf(want, sizeof(want), "/memfd:%s ", name); /* " (deleted)" follows */
+	snprintf(want, sizeof(want), "/memfd:%s ", name); /* the link ends in " (deleted)" */
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	dir = pid > 0 ? opendir(path) : NULL;
 	while (memory < 0 && dir && (e = readdir(dir))) {
@@ -112,7 +112,7 @@ int memfd_of_process(pid_t pid, const char *name)
 		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, e->d_name);
 		n = readlink(path, target, sizeof(target));
 		if (n >= (ssize_t)strlen(want) && !memcmp(target, want, strlen(want)))
-			memory = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* whatever has that name */
+			memory = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* any file with that name */
 	}
 	if (dir)
 		closedir(dir);

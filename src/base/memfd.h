@@ -30,11 +30,11 @@ bool memfd_is_huge(int fd);
 /* memfd_is_fixed(), and the memfd is of this user. */
 bool memfd_is_ours(int fd, uint64_t bytes);
 
-/* Opens a memfd of that name among the open files of a process, which may be stopped. -1: there is none, or it cannot
- * be had. */
+/* Opens a memfd of that name among the open files of a process, which may be stopped. -1: none, or not to be had. */
 int memfd_of_process(pid_t pid, const char *name);
 
-/* Opens one of that name and size of any other process of this network namespace, if memfd_is_ours(). -1: as above. */
+/* Opens a memfd of that name and size, if memfd_is_ours(), of any other process of this network namespace. -1: as
+ * above. */
 int memfd_of_any(const char *name, uint64_t bytes);
 
 #endif

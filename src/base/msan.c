@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define OUR_OPTION "poison_in_malloc=0" /* that `uroce run` sets */
+#define OUR_OPTION "poison_in_malloc=0" /* option that `uroce run` sets */
 
 extern void __msan_unpoison(const volatile void *at, size_t size) __attribute__((weak)); /* the program's */
 
@@ -111,7 +111,7 @@ static char *clean_strdup(const char *text)
 
 static const struct {
 	const char *name;
-	void *call; /* NULL: it stays MemorySanitizer's, which has to know */
+	void *call; /* replacement; NULL: MemorySanitizer's own stays */
 	void **theirs;
 } kept[] = {
 	{"malloc", clean_malloc, (void **)&theirs.malloc},
@@ -133,7 +133,7 @@ static const struct {
 	{"__cxa_atexit", NULL, NULL},
 };
 
-/* What the slot of that symbol gets. */
+/* The value for the slot of that symbol. */
 static void *call_for(const char *name, void *now, void *libc)
 {
 	void *real;
@@ -149,14 +149,14 @@ static void *call_for(const char *name, void *now, void *libc)
 	return real ?: now;
 }
 
-/* What the linker has put into this library: pointers to functions of others. */
+/* The pointers to functions of others that the linker has put into this library. */
 struct slots {
 	uintptr_t base;
 	const ElfW(Sym) * symbols;
 	const char *names;
 	const ElfW(Rela) * rows[2];
 	size_t bytes[2];
-	const void *sanitizer; /* the program that has it */
+	const void *sanitizer; /* the program that has MemorySanitizer */
 	void *libc;
 };
 

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Edit distance: how many characters have to be inserted, deleted, replaced or swapped with the next one to turn `a`
- * into `b`. Ignores case, and all characters from the 64th on. */
+/* Edit distance of two words: the number of characters to insert, delete, replace or swap with the next one. Ignores
+ * case, and all characters from the 64th on. */
 unsigned word_distance(const char *a, const char *b);
 
 /* The word with the smallest distance; the first if there are several. NULL if `count` is 0. */

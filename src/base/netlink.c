@@ -49,7 +49,7 @@ void netlink_add(struct nlmsghdr *h, uint16_t type, const void *data, uint16_t b
 	h->nlmsg_len = NLMSG_ALIGN(h->nlmsg_len) + RTA_ALIGN(a->rta_len);
 }
 
-/* Bytes, or -errno. */
+/* Receives one page. Returns its bytes, or -errno. */
 static ssize_t receive_page(int fd, void *page, size_t room)
 {
 	ssize_t n;
@@ -77,7 +77,7 @@ int netlink_ask(int fd, struct nlmsghdr *h, size_t room)
 	return h->nlmsg_type == NLMSG_ERROR ? error_of(h) : 0;
 }
 
-/* One page of a dump. 1: there is more to come; 0 or -errno: that was all. */
+/* Reads one page of a dump. 1: more to come; 0 or -errno: done. */
 static int read_rows(int fd, void (*row)(void *arg, const struct nlmsghdr *h), void *arg)
 {
 	_Alignas(struct nlmsghdr) char page[32768];

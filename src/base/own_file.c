@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The path is walked component by component, since open(2) itself follows any link on the way. */
+/* Walks the path component by component, as open(2) itself follows any link on the way. */
 #include "base/own_file.h"
 
 #include <errno.h>
@@ -24,17 +24,17 @@
 #define OTHERS_MAY_WRITE (S_IWGRP | S_IWOTH)
 
 struct walk {
-	int dir;		 /* where it has come to */
+	int dir;		 /* directory that the walk has reached */
 	bool is_last;		 /* `name` is the file, not a directory on the way */
-	char name[NAME_MAX + 1]; /* in `dir` */
-	char rest[PATH_MAX];	 /* behind it */
-	int links;		 /* that were followed */
+	char name[NAME_MAX + 1]; /* component in `dir` */
+	char rest[PATH_MAX];	 /* path behind `name` */
+	int links;		 /* number of links followed */
 	int flags;
 	mode_t mode;
 	char *why;
 };
 
-/* The system call itself: open(2) of the preloaded libraries is not asked, and no thread is cancelled in it. */
+/* openat(2) as a system call: neither interposed by the preloaded libraries nor a cancellation point. */
 static int open_at(const struct walk *w, int flags)
 {
 	int fd = (int)syscall(SYS_openat, w->dir, w->name, flags | O_CLOEXEC, w->mode);
@@ -63,7 +63,7 @@ static int refuse_user(const struct walk *w, uid_t uid)
 	return own_file_refuse(w, "it belongs to user %u: remove it, or name another file", uid);
 }
 
-/* 0 or -errno. */
+/* Checks the file that was opened. 0 or -errno. */
 static int check_file(const struct walk *w, int fd)
 {
 	struct stat st = {0};
@@ -81,7 +81,7 @@ static int check_file(const struct walk *w, int fd)
 	return 0;
 }
 
-/* What has been opened without blocking is used as if that had not been so. */
+/* Clears O_NONBLOCK, with which the file was opened. */
 static int ready_file(const struct walk *w, int fd)
 {
 	struct stat st;
@@ -92,7 +92,7 @@ static int ready_file(const struct walk *w, int fd)
 	return fd;
 }
 
-/* A new file, or one that exists and is right. -ELOOP: it is a symbolic link. */
+/* Opens the last component: a new file, or one that exists and is right. -ELOOP: a symbolic link. */
 static int open_last(const struct walk *w)
 {
 	const int flags = w->flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
@@ -119,8 +119,8 @@ static int open_last(const struct walk *w)
 	return err ? close_and(fd, err) : ready_file(w, fd);
 }
 
-/* Where root's links show as those of a user that is not mapped, they are those in directories that no other user can
- * write to. */
+/* True if the link is root's or this user's. If root's show as an unmapped user's, links count in directories that no
+ * other user can write to. */
 static bool link_is_trusted(const struct walk *w, const struct stat *link)
 {
 	struct stat dir;
@@ -130,7 +130,7 @@ static bool link_is_trusted(const struct walk *w, const struct stat *link)
 	return link->st_uid == 0 || link->st_uid == geteuid();
 }
 
-/* Puts where it leads to in front of the rest. 0 or -errno. */
+/* Puts the target of a link in front of the rest. 0 or -errno. */
 static int splice_link(struct walk *w, int link)
 {
 	char target[PATH_MAX];
@@ -150,7 +150,8 @@ static int splice_link(struct walk *w, int link)
 	return 0;
 }
 
-/* What a link of /proc leads to, which has no path; -EAGAIN: more steps; -ENOTDIR: it is no link; or another -errno. */
+/* Follows a link. Of /proc: its target, which has no path; -EAGAIN: more steps; -ENOTDIR: no link; or another
+ * -errno. */
 static int follow(struct walk *w)
 {
 	int link = open_at(w, O_PATH | O_NOFOLLOW), next;
@@ -172,7 +173,7 @@ static int follow(struct walk *w)
 	return next >= 0 && w->is_last ? ready_file(w, next) : next;
 }
 
-/* The next component. 0 or -errno. */
+/* Takes the next component. 0 or -errno. */
 static int take_name(struct walk *w)
 {
 	size_t n = strcspn(w->rest, "/"), slashes = strspn(w->rest + n, "/");
@@ -203,7 +204,7 @@ static int walk_to_root(struct walk *w)
 	return *w->rest ? walk_to(w, open_at(w, O_PATH | O_DIRECTORY)) : -EISDIR;
 }
 
-/* The file; -errno; or -EAGAIN: there are more steps. */
+/* One step. Returns the file; -EAGAIN: more steps; or another -errno. */
 static int step(struct walk *w)
 {
 	int err = *w->rest == '/' ? walk_to_root(w) : 0, next;
@@ -247,7 +248,7 @@ int own_file_lock(int fd, uint64_t patience)
 			return -errno;
 		if (clock_now() >= give_up)
 			return -EBUSY;
-		nanosleep(&(struct timespec){.tv_nsec = MSEC}, NULL); /* nothing signals that it is free */
+		nanosleep(&(struct timespec){.tv_nsec = MSEC}, NULL); /* nothing signals that the lock is free */
 	}
 	return 0;
 }

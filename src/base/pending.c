@@ -11,7 +11,7 @@
 #define KEYS	 64u /* bytes of alignment: a bucket of keys is one cache line */
 
 #define FLUSHED		  5	  /* IBV_WC_WR_FLUSH_ERR */
-#define SYNDROME_RESPONSE 0xffffu /* of an answer that has data, and no syndrome of its own */
+#define SYNDROME_RESPONSE 0xffffu /* syndrome of an answer that has data, and none of its own */
 
 static struct trace_pending *pending;
 static _Atomic uint64_t *qp_keys, *request_keys;
@@ -69,13 +69,13 @@ static uint32_t pending_bucket(uint64_t key, uint32_t slots)
 	return (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 40) & (slots - 1) & ~(PENDING_BUCKET - 1u);
 }
 
-/* The slot of that key, -1: there is none. */
+/* The slot of that key; -1: none. */
 static int slot_find(_Atomic uint64_t *keys, uint32_t slots, uint64_t key)
 {
 	uint32_t first = pending_bucket(key, slots);
 
 	for (uint32_t i = first; i < first + PENDING_BUCKET; i++)
-		/* relaxed: written under the lock of the queue pair, as this is called */
+		/* relaxed: written under the queue pair's lock, as is this read */
 		if (atomic_load_explicit(&keys[i], memory_order_relaxed) == key)
 			return (int)i;
 	return -1;
@@ -113,7 +113,7 @@ static struct pending_qp *pending_qp_of(uint64_t qpn, uint64_t time)
 	return &pending_qps[slot];
 }
 
-/* The queue pair with that number, if it is one of this process. */
+/* The queue pair with that number, if it is of this process. */
 static struct pending_qp *known_qp(uint64_t qpn)
 {
 	int slot = slot_find(qp_keys, QPS, qpn | 1ull << 32);
@@ -141,7 +141,7 @@ static void forget_request(uint64_t qpn, uint64_t wqe)
 		atomic_store_explicit(&request_keys[slot], 0, memory_order_relaxed);
 }
 
-/* The queue pair is in RESET, or destroyed. */
+/* Forgets a queue pair that is in RESET, or destroyed. */
 static void forget_qp(uint64_t qpn)
 {
 	int slot = slot_find(qp_keys, QPS, qpn | 1ull << 32);
@@ -157,7 +157,7 @@ static void forget_qp(uint64_t qpn)
 	}
 }
 
-/* ---- what each record tells ---- */
+/* ---- one function for each trace point ---- */
 
 static void note_post_send(uint64_t time, const uint64_t a[TRACE_ARGS])
 {
@@ -200,7 +200,7 @@ static void note_build(uint64_t time, const uint64_t a[TRACE_ARGS])
 
 	if (!r)
 		return;
-	if (!r->picked_at) { /* by a fast path: it is one packet */
+	if (!r->picked_at) { /* by a fast path: the request is one packet */
 		r->picked_at = time;
 		r->psn = (uint32_t)a[2];
 		r->packets = 1;
@@ -272,7 +272,7 @@ static void note_match(uint64_t time, const uint64_t a[TRACE_ARGS])
 	if (q) {
 		q->used++;
 		q->used_at = time;
-		q->dropped = 0; /* what was refused for want of a receive has come again */
+		q->dropped = 0; /* the message that was refused for want of a receive has come again */
 	}
 }
 

@@ -89,7 +89,7 @@ static bool take_spare(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 	return true;
 }
 
-/* New memory for so many objects, zeroed. */
+/* New memory for that many objects, zeroed. */
 static char *new_chunk(const struct pool *p, uint32_t objects)
 {
 	char *c = aligned_alloc(CACHE_LINE, (size_t)objects * p->size);
@@ -133,7 +133,7 @@ static bool index_is_free(struct pool *p, uint32_t index) REQUIRES(p->lock)
 	       !atomic_load_explicit(&p->chunk[index], memory_order_relaxed);
 }
 
-/* The part of an index that is drawn: one of those that are open. */
+/* Draws the part of an index, one of those that are open. */
 static uint32_t draw_part(const struct pool *p, uint32_t bits) REQUIRES(p->lock)
 {
 	uint32_t n = bits % (uint32_t)__builtin_popcount(p->open), open = p->open;
@@ -143,8 +143,8 @@ static uint32_t draw_part(const struct pool *p, uint32_t bits) REQUIRES(p->lock)
 	return (uint32_t)__builtin_ctz(open);
 }
 
-/* An index at random that leads to no memory; there is one. If half of them are in use, that takes two tries on
- * average; where nearly all are, the next free one has to do. */
+/* Draws an index that leads to no memory; one exists. With half of them in use that takes two tries on average; if
+ * nearly all are, takes the next free one. */
 static uint32_t draw_index(struct pool *p) REQUIRES(p->lock)
 {
 	uint32_t part = p->limit / POOL_PARTS, index = 0;
@@ -161,7 +161,8 @@ static uint32_t draw_index(struct pool *p) REQUIRES(p->lock)
 	return index;
 }
 
-/* An index says nothing about those before it. The memory is what was freed longest ago, which leaves its index. */
+/* Allocates at a random index, which tells nothing about earlier ones. Uses the memory freed longest ago, which leaves
+ * its index. */
 static void *alloc_random(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 {
 	uint32_t old;

@@ -21,9 +21,9 @@ struct pool {
 	uint32_t used GUARDED_BY(&lock);   /* objects alive */
 	uint32_t *spare GUARDED_BY(&lock); /* ring of freed indexes, oldest first */
 	uint32_t spare_head GUARDED_BY(&lock), spare_tail GUARDED_BY(&lock), spare_size GUARDED_BY(&lock);
-	uint32_t room GUARDED_BY(&lock); /* objects that may be alive: `limit`, or of the parts that are open */
+	uint32_t room GUARDED_BY(&lock); /* objects that may be alive: `limit`, or those of the open parts */
 	uint32_t open GUARDED_BY(&lock); /* random indexes: a bit for each part that is open */
-	uint32_t rest GUARDED_BY(&lock); /* so many freed indexes at least are not used again yet */
+	uint32_t rest GUARDED_BY(&lock); /* freed indexes that stay unused at least */
 	uint32_t (*draw)(void *arg);	 /* 32 random bits; NULL: indexes are in order */
 	void *draw_arg;
 	_Atomic(char *) *chunk;
@@ -33,24 +33,24 @@ struct pool {
 #endif
 };
 
-/* Returns 0 or -ENOMEM. */
+/* Makes a pool of objects of that size. 0 or -ENOMEM. */
 int pool_init(struct pool *p, uint32_t object_size, uint32_t limit);
-/* `limit` is a power of two. `draw` is called under the pool's lock. */
+/* Makes a pool with random indexes. `limit`: a power of two. `draw`: called under the pool's lock. */
 int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg);
 void pool_fini(struct pool *p);
 /* Gives the lock at this offset in each object its rank: before the first object is allocated, since a reader may look
  * at an object as soon as there is memory for it. */
 void pool_set_rank(struct pool *p, size_t offset, enum lock_rank rank);
 
-/* A freed index is used again after as many others at least have been freed; without this, after half a chunk. */
+/* Sets how many others must have been freed before a freed index is used again. Default: half a chunk. */
 void pool_rest(struct pool *p, uint32_t indexes);
 
 #define POOL_PARTS 8u
-/* Of a pool with random indexes, before the first object is allocated: they come from this one of POOL_PARTS parts. */
+/* Limits a pool with random indexes to one of POOL_PARTS parts, before the first object is allocated. */
 void pool_confine(struct pool *p, uint32_t part);
-/* They come from one more part. */
+/* Opens one more part for such a pool. */
 void pool_open(struct pool *p, uint32_t part);
-/* Looks: objects alive, and indexes ever handed out. */
+/* Numbers of objects alive, and of indexes ever handed out; at once out of date. */
 uint32_t pool_used(struct pool *p);
 uint32_t pool_made(struct pool *p);
 
@@ -58,7 +58,7 @@ uint32_t pool_made(struct pool *p);
  * left it. NULL and errno ENOMEM: out of memory, or as many objects are alive as there can be. */
 void *pool_alloc(struct pool *p, uint32_t *index);
 void pool_free(struct pool *p, uint32_t index);
-/* Whether as many objects are alive as there can be: a look. */
+/* True if as many objects are alive as there can be; at once out of date. */
 bool pool_is_full(struct pool *p);
 
 /* The memory of the object, alive or freed; NULL if no object ever had that index. */
@@ -73,7 +73,7 @@ static inline void *pool_at(struct pool *p, uint32_t index)
 	return c ? c + (size_t)(index & (POOL_CHUNK - 1)) * p->size : NULL;
 }
 
-/* The same for a pool with random indexes. The memory of a freed object gets another index later, so two indexes may
+/* pool_at() for a pool with random indexes. The memory of a freed object gets another index later, so two indexes may
  * lead to it for a moment. */
 static inline void *pool_at_random(struct pool *p, uint32_t index)
 {
@@ -82,8 +82,8 @@ static inline void *pool_at_random(struct pool *p, uint32_t index)
 	return atomic_load_explicit(&p->chunk[index], memory_order_acquire); /* pairs with alloc_random() */
 }
 
-/* For a walk over a pool of either kind: the object with the first index from *index on that leads to memory, alive or
- * freed; sets *index to that. NULL: there is none. */
+/* Walks a pool of either kind: returns the object with the first index from *index on that leads to memory, alive or
+ * freed, and sets *index. NULL: none. */
 void *pool_next(struct pool *p, uint32_t *index);
 
 #endif

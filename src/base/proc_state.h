@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the scheduler says of a thread: proc(5). */
+/* The state of a thread: proc(5). */
 #ifndef UROCE_PROC_STATE_H
 #define UROCE_PROC_STATE_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Its state: 'R' it runs or could run, 'S' it sleeps, 'T' or 't' it is stopped, and others; 0: there is no such thread,
- * or no /proc. The first thread of a process has the number of the process. */
+/* The state: 'R' runs or could run, 'S' sleeps, 'T' or 't' is stopped, and others; 0: no such thread, or no /proc. The
+ * first thread of a process has the number of the process. */
 char proc_state(pid_t process, pid_t thread);
 
 /* True if SIGSTOP, a terminal or a debugger has stopped the process. */

@@ -16,10 +16,10 @@
 #include "base/base.h"
 #include "base/log.h"
 
-#define FD	(-1) /* stands for a descriptor that is no socket, file, timer or epoll set */
-#define NOTHING (-2) /* stands for memory of zeros */
+#define FD	(-1) /* argument: a descriptor that is no socket, file, timer or epoll set */
+#define NOTHING (-2) /* argument: memory of zeros */
 
-/* A call that is allowed fails, since the descriptor or the flags do not fit, or does nothing. */
+/* The calls. One that is allowed fails, as the descriptor or the flags do not fit, or does nothing. */
 static const struct required {
 	const char *name;
 	long number, argument[5];

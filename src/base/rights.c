@@ -27,7 +27,7 @@ int rights_send(int socket, const void *bytes, size_t size, const int *fd, unsig
 	return sendmsg(socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Takes the descriptors of a message, in order. False: some are too many, and were closed. */
+/* Takes the descriptors of a message, in order. False: there were too many, and the rest were closed. */
 static bool take_descriptors(struct msghdr *m, int *fd, unsigned most)
 {
 	unsigned count = 0;
@@ -74,7 +74,7 @@ ssize_t rights_receive(int socket, void *bytes, size_t size, int flags, int *fd,
 	return -EBADMSG;
 }
 
-/* The kernel's anonymous files have no type; of those, only an eventfd can be written. */
+/* Tests by writing: the kernel's anonymous files have no type, and of those only an eventfd can be written. */
 bool rights_is_doorbell(int fd)
 {
 	struct stat st;

@@ -17,8 +17,8 @@ int rights_send(int socket, const void *bytes, size_t size, const int *fd, unsig
  * message is longer than `size`, or came with more descriptors. */
 ssize_t rights_receive(int socket, void *bytes, size_t size, int flags, int *fd, unsigned most);
 
-/* Whether the descriptor is an eventfd, or else such that the kernel refuses to write there, and does not block: a pipe
- * or a socket could block a thread that writes there, or end the process by a signal. */
+/* True if the descriptor is a non-blocking eventfd, or the kernel refuses writes to it. A pipe or a socket could block
+ * a thread that writes, or end the process by a signal. */
 bool rights_is_doorbell(int fd);
 
 #endif

@@ -15,7 +15,7 @@
 
 static uid_t overflow_uid(void)
 {
-	static _Atomic uint64_t known; /* plus 1. Relaxed: all threads read the same */
+	static _Atomic uint64_t known; /* the result plus 1. Relaxed: all threads read the same */
 	uint64_t uid = atomic_load_explicit(&known, memory_order_relaxed);
 	unsigned number = 65534;
 	FILE *f;
@@ -31,7 +31,8 @@ static uid_t overflow_uid(void)
 	return number;
 }
 
-/* As outside of all user namespaces. Read each time: the map may be written late, and a process may move. */
+/* True if all users are mapped, as outside of all user namespaces. Read each time: the map may be written late, and a
+ * process may move. */
 static bool all_users_are_mapped(void)
 {
 	FILE *f = fopen("/proc/self/uid_map", "rce");
@@ -49,7 +50,8 @@ bool user_is_unmapped(uid_t uid)
 	return uid == overflow_uid() && !all_users_are_mapped();
 }
 
-/* That is readable only of processes that this one could trace: of other users' by root alone. */
+/* True if the process is in our user namespace: the link is readable only for processes that this one could trace, of
+ * other users for root alone. */
 static bool is_of_our_namespace(pid_t pid)
 {
 	struct stat ours, theirs;
@@ -65,10 +67,11 @@ bool same_user_sender(const struct ucred *sender)
 	return sender->uid == geteuid() && (!user_is_unmapped(sender->uid) || is_of_our_namespace(sender->pid));
 }
 
-/* The process that has connected, or listened, is still there, so nobody else has its pid. */
+/* True if the process that has connected, or listened, still lives, so that its pid is its own, and is in our user
+ * namespace. */
 static bool peer_is_of_our_namespace(int connection, pid_t pid)
 {
-	struct pollfd process = {.events = POLLIN}; /* readable: it has ended */
+	struct pollfd process = {.events = POLLIN}; /* readable when the process has ended */
 	socklen_t size = sizeof(process.fd);
 	bool same;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process tells of its objects when `uroce stat` asks ("stat" of loop/control.h): a memfd with a struct
- * stat_head, then records, each a struct stat_record and what follows by its kind. Numbers are in host byte order.
+/* The file in which a process tells of its objects when `uroce stat` asks ("stat" of loop/control.h): a memfd with a
+ * struct stat_head, then records, each a struct stat_record and the struct of its kind. Numbers are in host byte order.
  *
- * A reader takes of a record what it knows, and zeros for what is not there; it skips kinds that it does not know. So
- * fields are added at the end of a struct, and kinds at the end of the enum; any other change is a new magic. */
+ * A reader takes the fields of a record that it knows, zeros for fields that are missing, and skips kinds that it does
+ * not know. So fields are added at the end of a struct, and kinds at the end of the enum; any other change is a new
+ * magic. */
 #ifndef UROCE_STAT_FILE_H
 #define UROCE_STAT_FILE_H
 
@@ -11,14 +12,14 @@
 #include <stdint.h>
 
 #define STAT_MAGIC   0x3130544154534355ull /* "UCSTAT01", read as a little-endian number */
-#define STAT_UNKNOWN UINT32_MAX		   /* of a handle or a number: there is none */
+#define STAT_UNKNOWN UINT32_MAX		   /* no handle, or no number */
 
 struct stat_head {
 	uint64_t magic;
-	uint64_t bytes; /* of the file */
+	uint64_t bytes; /* bytes of the file */
 	uint64_t time;	/* ns: CLOCK_MONOTONIC */
 	uint32_t pid;
-	uint32_t counts_bytes; /* 1: of queue pairs, now */
+	uint32_t counts_bytes; /* 1: bytes of queue pairs are counted now */
 	char program[16];
 };
 
@@ -26,23 +27,24 @@ enum stat_kind { STAT_DEVICE, STAT_CONTEXT, STAT_PD, STAT_CQ, STAT_QP, STAT_SRQ,
 
 struct stat_record {
 	uint32_t kind;	/* enum stat_kind */
-	uint32_t bytes; /* with this head: a multiple of 8 */
+	uint32_t bytes; /* bytes with this head: a multiple of 8 */
 };
 
 /* A device that the process has open. */
 struct stat_device {
 	char name[64], interface[16];
-	uint32_t number; /* as ibv_get_device_index() has it: other records name the device by it */
+	uint32_t number; /* ibv_get_device_index(): other records name the device by it */
 	uint32_t is_up;
-	/* by UDP, of all contexts of the process; shared memory is not counted */
+	/* Counts by UDP, of all contexts of the process, without shared memory. */
 	uint64_t tx_packets, tx_bytes, tx_refused, rx_packets, rx_bytes, rx_icrc, rx_errors;
-	/* enum stat_trouble, but for STAT_RESENT: of all queue pairs that the process has had, on whatever device */
+	/* By enum stat_trouble, except STAT_RESENT: counts of all queue pairs that the process has had, on any
+	 * device. */
 	uint64_t trouble[8];
 };
 
 struct stat_context {
 	uint32_t device, objects;
-	uint32_t number, reserved; /* its cmd_fd */
+	uint32_t number, reserved; /* cmd_fd of the context */
 };
 
 struct stat_pd {
@@ -51,13 +53,13 @@ struct stat_pd {
 
 struct stat_cq {
 	uint32_t device, handle;
-	uint32_t depth, filled; /* CQEs */
-	uint32_t users;		/* QPs, once for each queue, and others */
+	uint32_t depth, filled; /* CQEs that fit; CQEs in the queue */
+	uint32_t users;		/* number of QPs, once for each queue, and other users */
 	uint8_t armed;		/* 1: for solicited completions, 2: for all */
 	uint8_t overrun, has_channel, reserved;
 };
 
-/* What has gone wrong at a queue pair: the same numbers as enum hca_counter. */
+/* Kinds of trouble of a queue pair: the same numbers as enum hca_counter. */
 enum stat_trouble {
 	STAT_DUPLICATES,
 	STAT_GAPS,
@@ -67,7 +69,7 @@ enum stat_trouble {
 	STAT_TIMEOUTS,
 	STAT_RETRIES_SPENT,
 	STAT_RNR_RETRIES_SPENT,
-	STAT_RESENT, /* packets that were to be sent again */
+	STAT_RESENT, /* packets sent again */
 	STAT_TROUBLES
 };
 
@@ -80,7 +82,7 @@ struct stat_qp {
 	uint32_t pd, send_cq, recv_cq, srq; /* handles, the number of an SRQ; STAT_UNKNOWN: none */
 	uint8_t local[16], remote[16];	    /* GIDs; zeros: not set */
 	uint32_t remote_qpn;
-	uint32_t peer_pid; /* of a local peer; 0: it is none, or unknown */
+	uint32_t peer_pid; /* pid of a local peer; 0: none, or unknown */
 	uint32_t mtu;
 	uint32_t send_depth, recv_depth;
 	uint32_t send_posted; /* work requests that have not completed */
@@ -90,12 +92,12 @@ struct stat_qp {
 	uint32_t in_flight;   /* packets without an ACK */
 	uint32_t una, next;   /* PSNs: the oldest without an ACK, the next to be sent */
 	uint32_t expected;    /* PSN: the next request of the peer */
-	uint32_t msn;	      /* of the responder */
-	uint32_t retries, rnr_retries; /* left */
+	uint32_t msn;	      /* MSN of the responder */
+	uint32_t retries, rnr_retries; /* retries left */
 	uint32_t trouble[STAT_TROUBLES];
 	uint32_t rtt; /* us, smoothed; 0: not measured */
 	uint32_t reserved;
-	uint64_t sent_bytes, received_bytes; /* of what completed while bytes were counted */
+	uint64_t sent_bytes, received_bytes; /* bytes of requests that completed while bytes were counted */
 };
 
 struct stat_srq {
@@ -121,7 +123,7 @@ struct stat_id {
 	uint16_t port_space;
 	uint8_t local[16], remote[16]; /* GIDs; zeros: any, or none */
 	uint16_t local_port, remote_port;
-	uint32_t qpn, remote_qpn; /* 0: none yet */
+	uint32_t qpn, remote_qpn; /* numbers of the QP and of its peer; 0: none yet */
 	uint32_t backlog;
 };
 

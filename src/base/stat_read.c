@@ -18,7 +18,7 @@ static const size_t row_size[] = {
 };
 static_assert(ARRAY_SIZE(row_size) == STAT_KINDS, "each kind has its row");
 
-/* The array is as long as a power of two, so that it is seldom moved. */
+/* A new row. The array's length is a power of two, so that it is seldom moved. */
 static void *new_row(struct stat_rows *rows, size_t size)
 {
 	if (!(rows->count & (rows->count - 1))) {
@@ -37,7 +37,7 @@ static int take_record(struct stat_process *p, const struct stat_record *r, cons
 	void *at;
 
 	if (!size)
-		return 0; /* of a later version */
+		return 0; /* a kind of a later version */
 	at = new_row(&p->rows[r->kind], size);
 	if (!at)
 		return -ENOMEM;
@@ -45,7 +45,7 @@ static int take_record(struct stat_process *p, const struct stat_record *r, cons
 	return 0;
 }
 
-/* Texts end, whoever wrote them. */
+/* Ends all texts with a zero, as the file is not trusted. */
 static void end_texts(struct stat_process *p)
 {
 	struct stat_device *d = p->rows[STAT_DEVICE].row;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads what a process has told of its objects (stat_file.h). Nothing in the file is trusted. */
+/* Reads the file in which a process has told of its objects (stat_file.h). Nothing in the file is trusted. */
 #ifndef UROCE_STAT_READ_H
 #define UROCE_STAT_READ_H
 
@@ -11,13 +11,13 @@
 struct stat_process {
 	struct stat_head head;
 	struct stat_rows {
-		void *row; /* an array of the struct of this kind */
+		void *row; /* array of the struct of this kind */
 		size_t count;
 	} rows[STAT_KINDS];
 };
 
-/* 0 or -errno: -EPROTO if it is no such file, or of a version that this one does not know. Both leave *p to be passed
- * to stat_free(). */
+/* Parses the file, in memory or from a descriptor. 0 or -errno; -EPROTO: no such file, or of an unknown version. In
+ * either case *p needs stat_free(). */
 int stat_parse(const void *bytes, size_t length, struct stat_process *p);
 int stat_read(int fd, struct stat_process *p);
 void stat_free(struct stat_process *p);

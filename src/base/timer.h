@@ -8,18 +8,18 @@
 #include "base/lock.h"
 
 struct timer {
-	uint64_t when; /* ns; meaningful while queued. Guarded by the heap's lock */
-	uint32_t slot; /* place in the heap, 0: not queued. Guarded by the heap's lock */
+	uint64_t when; /* ns; valid while queued. Guarded by the heap's lock */
+	uint32_t slot; /* index in the heap; 0: not queued. Guarded by the heap's lock */
 };
 
 struct timers {
 	struct lock lock;
 	struct timer **heap GUARDED_BY(&lock); /* heap[1] is the earliest */
 	uint32_t count GUARDED_BY(&lock), room GUARDED_BY(&lock), members GUARDED_BY(&lock);
-	_Atomic uint64_t next; /* the earliest deadline, NEVER if none: a hint that needs no lock */
+	_Atomic uint64_t next; /* ns: earliest deadline; NEVER: none. A hint that needs no lock */
 };
 
-/* An empty heap; timers_fini() frees it, when no timer has room in it. */
+/* Makes an empty heap; timers_fini() frees it, when no timer has room in it. */
 void timers_init(struct timers *t);
 void timers_fini(struct timers *t);
 
@@ -28,8 +28,8 @@ int timers_join(struct timers *t) EXCLUDES(t->lock);
 /* Removes the timer if it is queued, and frees its room. */
 void timers_leave(struct timers *t, struct timer *timer) EXCLUDES(t->lock);
 
-/* Makes the timer fire no later than `when`: a timer that is queued for an earlier time keeps that time. True if it is
- * now the earliest of all. */
+/* Makes the timer fire at `when`, in ns, or earlier: a timer that is queued for an earlier time keeps that time. True
+ * if it is now the earliest of all. */
 bool timer_set(struct timers *t, struct timer *timer, uint64_t when) EXCLUDES(t->lock);
 
 /* Removes one timer that is due at `now` from the heap and returns it; NULL if none is due. */

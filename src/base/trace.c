@@ -27,8 +27,8 @@
 #include "base/trace_file.h"
 
 #define RINGS		256
-#define REPEATS_WRITTEN 32 /* in a row, before they are counted only */
-#define REPEAT_WINDOW	8  /* records: a round of a request that is refused and sent again */
+#define REPEATS_WRITTEN 32 /* consecutive repeats before they are only counted */
+#define REPEAT_WINDOW	8  /* records of a round of a request that is refused and sent again */
 #define RING_HEADER	TRACE_PAGE
 #define page_align(x)	(((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
 
@@ -39,20 +39,20 @@ static const struct trace_point_name point_names[] = {
 };
 static_assert(ARRAY_SIZE(point_names) == TRACE_POINTS, "every point has a name");
 
-static struct trace_header *header; /* the mapped file: rings follow. What others write into it is not believed */
+static struct trace_header *header; /* the mapped file, with rings behind. Not trusted, as others may write to it */
 static int trace_fd = -1;
-static size_t header_bytes, ring_bytes; /* as the header says to readers */
+static size_t header_bytes, ring_bytes; /* bytes, as in the header */
 static uint32_t ring_mask;
-static _Atomic uint64_t started; /* of the live trace: the time before which records are an earlier one's */
-static uint32_t rings_most;	 /* that are mapped */
-static pthread_key_t ring_key;	 /* its destructor frees the ring of a thread that ends, for the next new thread */
+static _Atomic uint64_t started; /* ns: begin of the live trace; records before it are of an earlier one */
+static uint32_t rings_most;	 /* number of rings that are mapped */
+static pthread_key_t ring_key; /* key whose destructor frees the ring of a thread that ends, for the next new thread */
 
 static struct lock rings_lock = LOCK_RANKED(TRACE_RINGS); /* guards creation and reuse of rings */
 static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
 static uint32_t spares GUARDED_BY(rings_lock), rings_made GUARDED_BY(rings_lock);
 
 static _Thread_local struct trace_ring *my_ring;
-static _Thread_local uint32_t repeats_in_row; /* records that repeated one of the last few, with none between */
+static _Thread_local uint32_t repeats_in_row; /* consecutive records that repeated one of the last few */
 static _Thread_local bool ringless;	      /* no ring was available for this thread */
 
 static void release_ring(void *ring)
@@ -61,7 +61,7 @@ static void release_ring(void *ring)
 	if (spares < RINGS)
 		spare_rings[spares++] = ring;
 	lock_drop(&rings_lock);
-	my_ring = NULL; /* a destructor that runs later may still record: it takes a ring again */
+	my_ring = NULL; /* a later destructor may still record: it takes a ring again */
 }
 
 static struct trace_ring *new_ring(void) REQUIRES(rings_lock)
@@ -102,7 +102,7 @@ static struct trace_entry *ring_entry(struct trace_ring *ring, uint64_t n)
 	return (struct trace_entry *)((char *)ring + RING_HEADER) + (n & ring_mask);
 }
 
-/* What is told again when a packet is sent again, in the same words. */
+/* Trace points that tell the same again when a packet is sent again. */
 static const bool may_repeat[TRACE_POINTS] = {
 	[TRACE_build] = true,	    [TRACE_send] = true,	 [TRACE_receive] = true, [TRACE_drop] = true,
 	[TRACE_acknowledge] = true, [TRACE_acknowledged] = true, [TRACE_retry] = true,
@@ -113,13 +113,13 @@ static bool is_repeat(const struct trace_entry *e, enum trace_point point, const
 	if (TRACE_POINT(e->point) != point)
 		return false;
 	for (int i = 0; i < TRACE_ARGS; i++)
-		if (e->arg[i] != arg[i] && !(point == TRACE_retry && i == 4)) /* how many retries are left */
+		if (e->arg[i] != arg[i] && !(point == TRACE_retry && i == 4)) /* retries left */
 			return false;
 	return true;
 }
 
-/* Counts the record at one of the last few, if it repeats that: so what is tried again and again, while nothing else
- * happens, does not push out of the ring what came before. The first rounds are written, so that one can read them. */
+/* Counts the record at one of the last few, if it repeats that. So endless retries do not push older records out of the
+ * ring. The first rounds are written, to be read. */
 static bool fold_repeat(struct trace_ring *ring, uint64_t n, enum trace_point point, const uint64_t arg[TRACE_ARGS])
 {
 	for (uint64_t back = 1; back <= min_of(n, (uint64_t)REPEAT_WINDOW); back++) {
@@ -171,7 +171,7 @@ void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, ui
 	atomic_store_explicit(&ring->written, n + 1, memory_order_release);
 }
 
-/* Rounded up to a power of two. */
+/* Records of a ring, rounded up to a power of two. */
 static uint32_t records_per_ring(void)
 {
 	uint64_t wanted = config_number(CONFIG_TRACE_SIZE);
@@ -184,8 +184,7 @@ static uint32_t records_per_ring(void)
 
 /* Opens a file that may be overwritten: new, empty, or an old trace. The lock on the file stays as long as the process,
  * and shows other processes that the file is in use. 0; -EBUSY: another process writes to it; or another -errno, and
- * *why.
- */
+ * *why. */
 static int trace_open_file(const char *name, char why[OWN_FILE_WHY])
 {
 	uint64_t magic = 0;
@@ -227,10 +226,8 @@ static void trace_read_line(const char *file, char *out, size_t room)
 		close(fd);
 }
 
-/* Maps the whole file, at the length that it may get; a live trace has that length from the start, and nobody else
- * can change or write it. Where a limit of the process (ulimit -v, -f) forbids that, there are fewer rings. 0 or
- * -errno.
- */
+/* Maps the whole file, at its final length; a live trace has that length from the start, and no other process can
+ * change or write it. Under a limit of the process (ulimit -v, -f), there are fewer rings. 0 or -errno. */
 static int map_file(bool is_live)
 {
 	int err = -ENOMEM;
@@ -294,8 +291,8 @@ static void unmap_file(void)
 	trace_fd = -1;
 }
 
-/* A child of fork() is inert: it must not write into its parent's rings. It may be traced live, into a file of its own.
- */
+/* Stops tracing in a child of fork(), which must not write into its parent's rings. It may be traced live, into a file
+ * of its own. */
 static void stop_in_child(void)
 {
 	hook_set(HOOK_TRACE, false);
@@ -306,7 +303,7 @@ static void stop_in_child(void)
 	unmap_file();
 }
 
-/* What a file needs besides itself. 0 or -errno. */
+/* Prepares what a trace file needs besides itself. 0 or -errno. */
 static int trace_prepare(void)
 {
 	static const struct fork_handlers handlers = {.in_child = stop_in_child};

@@ -12,13 +12,13 @@
  * effect. */
 void trace_start(void);
 
-/* Tracing of a process that runs: into a memfd, which it keeps for the next time. A descriptor of it, which the caller
- * closes, or -errno (-EBUSY: it is traced already). Records of earlier times are before the header's start. For the
- * helper thread, as is trace_live_end(). */
+/* Begins to trace a process that runs: into a memfd, which is kept for the next time. Returns a descriptor of it, which
+ * the caller closes, or -errno (-EBUSY: traced already). Records of earlier times are before the header's start. Called
+ * by the helper thread, as is trace_live_end(). */
 int trace_live(void);
 void trace_live_end(void);
 
-/* Any thread; never blocks. Does nothing while tracing is off. */
+/* Writes a record. Any thread may call; never blocks. Does nothing while tracing is off. */
 void trace_record(enum trace_point point, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
 
 #define trace(point, a, b, c, d, e, f)                                 \

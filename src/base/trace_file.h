@@ -23,7 +23,7 @@
 
 struct trace_point_name {
 	char name[TRACE_NAME];
-	char arg[TRACE_ARGS][TRACE_NAME]; /* "_": not used */
+	char arg[TRACE_ARGS][TRACE_NAME]; /* names of arguments; "_": not used */
 };
 
 struct trace_header {
@@ -31,9 +31,9 @@ struct trace_header {
 	uint32_t header_bytes; /* offset of the first ring */
 	uint32_t ring_bytes;   /* size of a ring with its header; rings are contiguous */
 	uint32_t ring_header_bytes;
-	uint32_t ring_records; /* a power of two */
+	uint32_t ring_records; /* records of a ring: a power of two */
 	uint32_t record_bytes;
-	uint32_t point_bytes; /* of one struct trace_point_name */
+	uint32_t point_bytes; /* bytes of one struct trace_point_name */
 	uint32_t points;      /* number of struct trace_point_name after this header */
 	uint32_t pid;
 	uint64_t start_mono; /* ns, CLOCK_MONOTONIC: the clock of the records */
@@ -52,7 +52,7 @@ struct trace_ring {
 };
 
 struct trace_entry {
-	uint64_t time; /* ns */
+	uint64_t time; /* ns: CLOCK_MONOTONIC */
 	uint32_t point;
 	uint32_t tid;
 	uint64_t arg[TRACE_ARGS];
@@ -69,21 +69,21 @@ struct trace_pending {
 	uint32_t qps, requests;	      /* slots: powers of two */
 	uint32_t qps_at, requests_at; /* offsets in the file: the keys, then the slots */
 	uint32_t qp_bytes, request_bytes;
-	_Atomic uint32_t lost_qps, lost_requests; /* that found no slot */
+	_Atomic uint32_t lost_qps, lost_requests; /* number of QPs and requests that found no slot */
 };
 
-/* What a queue pair has done and heard. Key: its number, and 1 << 32. Times: ns, CLOCK_MONOTONIC; 0: never. */
+/* The past of a queue pair. Key: its number, and 1 << 32. Times: ns, CLOCK_MONOTONIC; 0: never. */
 struct pending_qp {
 	uint32_t qpn, dest_qpn, state, reserved;
-	uint64_t first_at;			       /* when it was first seen */
-	uint64_t heard_at;			       /* a packet came */
-	uint64_t answer_at;			       /* an ACK, NAK or response came: */
-	uint32_t answer_psn, answer_syndrome, answers; /* equal ones in a row */
-	uint32_t dropped;			       /* requests of the peer that were refused in a row: */
+	uint64_t first_at;			       /* time when it was first seen */
+	uint64_t heard_at;			       /* time of the last packet received */
+	uint64_t answer_at;			       /* time of the last ACK, NAK or response */
+	uint32_t answer_psn, answer_syndrome, answers; /* its PSN and syndrome; number of consecutive equal ones */
+	uint32_t dropped;			       /* consecutive requests of the peer that were refused */
 	uint32_t drop_reason, drop_psn;
 	uint64_t drop_at;
-	uint64_t posted, used;		    /* receives */
-	uint64_t posted_at, used_at;	    /* the last */
+	uint64_t posted, used;		    /* number of receives posted, used */
+	uint64_t posted_at, used_at;	    /* times of the last of each */
 	uint32_t failed_wqe, failed_status; /* the request that failed first, and was not flushed; status 0: none */
 	uint64_t failed_at;
 };
@@ -93,9 +93,9 @@ struct pending_request {
 	uint32_t qpn, wqe;
 	uint64_t wr_id;
 	uint32_t opcode, length;
-	uint64_t posted_at, picked_at, built_at; /* its first packet, its last */
+	uint64_t posted_at, picked_at, built_at; /* times of the post, the first packet, the last */
 	uint32_t psn, packets;
-	uint32_t built; /* packets, those sent again included */
+	uint32_t built; /* number of packets, resent ones included */
 	uint32_t retries_left;
 	uint32_t retries[PENDING_REASONS];
 	uint32_t last_reason;

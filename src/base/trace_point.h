@@ -10,7 +10,7 @@ enum trace_point {
 	TRACE_POINTS
 };
 
-/* A reason of the point "drop", behind those of the engine's enum verdict. */
+/* Reason of the point "drop", after those of the engine's enum verdict. */
 #define DROP_BY_FAULT 10
 
 #endif

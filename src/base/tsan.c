@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/config.h"
 
-#define RACES 4 /* of the words of UROCE_CHECK: that, and "all" behind it; enum check_class */
+#define RACES 4 /* index of "races" and of "all" behind it in the words of UROCE_CHECK; enum check_class */
 
 bool tsan_sees_peers;
 

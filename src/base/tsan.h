@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The program has ThreadSanitizer, and `uroce check --only races` shows it what peers do to its memory (check/peers.h):
- * so local peers are reached by UDP, as their stores have to be known. Constant after the constructors of the library.
- */
+/* True if the program has ThreadSanitizer, and `uroce check --only races` shows it stores of peers in its memory
+ * (check/peers.h): local peers then use UDP, so that their stores are known. Constant after the constructors of the
+ * library. */
 extern bool tsan_sees_peers __attribute__((visibility("hidden")));
 
 #ifdef __SANITIZE_THREAD__
@@ -25,8 +25,7 @@ void __tsan_acquire(void *key);
 void __tsan_release(void *key);
 __attribute__((weak)) char tsan_keys[4096];
 
-/* What comes before tsan_release(key) in one thread happens before what comes after tsan_acquire() of the same key in
- * another. */
+/* Orders all before tsan_release(key) in one thread before all after tsan_acquire(key) in another. */
 static inline void tsan_release(void *key)
 {
 	__tsan_release(key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The C library's cancellation points, without that: see uncancelled.h. meson.build names those that --wrap replaces;
- * tests/abi/test_symbols.py finds one that is missing. */
+/* The C library's cancellation points, without cancellation: uncancelled.h. meson.build names those that --wrap
+ * replaces; tests/abi/test_symbols.py finds one that is missing. */
 #include "base/uncancelled.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-/* ---- those of hot paths are the system call ---- */
+/* ---- hot paths: the system call ---- */
 
 #define CALL(type, name, parameters, ...)          \
 	type __wrap_##name parameters;             \
@@ -57,7 +57,7 @@ int __wrap_eventfd_write(int fd, eventfd_t count)
 	return syscall(SYS_write, fd, &count, sizeof(count)) == sizeof(count) ? 0 : -1;
 }
 
-/* ---- the others are the C library's, with cancellation put off ---- */
+/* ---- others: the C library's, with cancellation put off ---- */
 
 #define PUT_OFF(type, name, parameters, arguments)                       \
 	type __real_##name parameters;                                   \

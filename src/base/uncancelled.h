@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pthread_cancel(3) must not end a thread in the middle of what uroce does: it would keep locks, and leave a queue pair
+/* Cancellation: pthread_cancel(3) must not end a thread inside uroce, which would keep locks and leave a queue pair
  * half changed. ibv_post_send() and most other calls of verbs are no cancellation points, though uroce makes system
  * calls in them. So in liburoce.so.1 ld(1)'s --wrap puts the functions of uncancelled.c in place of the C library's
  * that are cancellation points. One is left: ppoll(2), by which a thread waits that is blocked in a call of ours

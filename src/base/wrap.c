@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What a word takes of a line; *bytes: of memory. */
+/* Columns that a word takes; *bytes: its bytes. */
 static unsigned word_width(const char *word, size_t *bytes)
 {
 	unsigned width = 0;

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* Prints text that begins in column `at` of so many columns (0: no limit); words that go beyond the last column go on a
- * line that begins in column `indent`. Escape sequences take no room. No newline at its end. */
+/* Prints text that begins in column `at` of `columns` (0: no limit); words beyond the last column go on a line that
+ * begins in column `indent`. Escape sequences take no room. No newline at the end. */
 void wrap_print(FILE *to, const char *text, unsigned columns, unsigned at, unsigned indent);
 
 #endif

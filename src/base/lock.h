@@ -69,12 +69,19 @@ extern uint32_t lock_held;
 /* In a child of fork(), before it has threads. What its parent's handlers have taken is to be dropped as ever. */
 void lock_in_child(void);
 
-/* The next four functions tell clang's analysis what it cannot derive. */
+/* The next five functions tell clang's analysis what it cannot derive. */
 
 /* The lock is held. For a callback: the prototype of its caller says so. */
 static inline void lock_assert_held(struct lock *l) ASSERTS(l)
 {
 	assert(atomic_load_explicit(&l->word, memory_order_relaxed));
+}
+
+/* The same by a token: a struct that only a thread with the lock has, passed through a table of callbacks. Costs
+ * nothing; builds with ranks check it. */
+static inline void lock_by_token(struct lock *l) ASSERTS(l)
+{
+	(void)l;
 }
 
 /* No other thread can reach what the lock guards: the object is being created or freed, or this is the only thread of a
@@ -158,6 +165,7 @@ static inline void lock_drop_fully(struct lock *l) RELEASE(l)
 #define lock_drop(l)	    lock_drop(rank_drop(l, LOCK_PLACE))
 #define lock_drop_fully(l)  lock_drop_fully(rank_drop(l, LOCK_PLACE))
 #define lock_assert_held(l) lock_assert_held(rank_held(l, LOCK_PLACE))
+#define lock_by_token(l)    lock_by_token(rank_held(l, LOCK_PLACE))
 #endif
 
 #endif

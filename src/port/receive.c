@@ -29,7 +29,8 @@
 #include "port/transmit.h"
 #include "port/tuned.h"
 
-/* One reception. Consecutive packets of one QP find it locked. */
+/* One reception, and the token of it: a thread has one while it holds loop->receive, and until rx_leave() qp->lock.
+ * Consecutive packets of one QP find it locked. Links and handover pass the token on to the callbacks here. */
 struct rx {
 	struct loop *loop;
 	struct port *port;	  /* source of the packets: a socket. NULL: a ring, or another process */
@@ -40,6 +41,18 @@ struct rx {
 	uint64_t about;		  /* ns: clock_about(); 0: not read yet */
 	struct cq_poller *poller; /* of the polling thread; NULL: the thread does not poll */
 };
+
+/* Tells the analysis that with this token the lock is held. */
+static inline void rx_owns(const struct rx *v) ASSERTS(v->loop->receive)
+{
+	lock_by_token(&v->loop->receive);
+}
+
+/* The same, after rx_enter() has returned true. */
+static inline void rx_has_qp(const struct rx *v) ASSERTS(v->qp->lock)
+{
+	lock_by_token(&v->qp->lock);
+}
 
 /* run_qp() for a QP whose packets were all taken by the fast path. At most an ACK is due, which may wait; no deadline
  * has become earlier. */
@@ -54,9 +67,10 @@ static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRE
 }
 
 /* Runs and unlocks the QP. A polling thread may be about to post an answer, with which the ACK leaves. A datagram
- * leaves nothing to send. The analysis does not see that rx_enter() has locked v->qp. */
-NO_LOCK_ANALYSIS static __attribute__((noinline)) void rx_leave_qp(struct rx *v)
+ * leaves nothing to send. */
+static __attribute__((noinline)) void rx_leave_qp(struct rx *v) REQUIRES(v->loop->receive)
 {
+	rx_has_qp(v);
 	if (likely(v->fast)) {
 		if (v->qp->transport != TRANSPORT_UD)
 			run_fast(v->loop, v->qp, v->now);
@@ -69,14 +83,14 @@ NO_LOCK_ANALYSIS static __attribute__((noinline)) void rx_leave_qp(struct rx *v)
 	v->qp = NULL;
 }
 
-static inline void rx_leave(struct rx *v)
+static inline void rx_leave(struct rx *v) REQUIRES(v->loop->receive)
 {
 	if (v->qp)
 		rx_leave_qp(v);
 }
 
-/* Locks the QP until rx_leave(), a span that the analysis does not know. False: no QP has that number. */
-NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) bool rx_enter(struct rx *v, uint32_t qpn)
+/* Locks the QP until rx_leave(); rx_has_qp() tells the analysis. False: no QP has that number. */
+static inline __attribute__((always_inline)) bool rx_enter(struct rx *v, uint32_t qpn) REQUIRES(v->loop->receive)
 {
 	if (v->qp && v->qp->base.qp_num == qpn)
 		return true;
@@ -88,7 +102,7 @@ NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) bool rx_enter(stru
 
 /* True if the packet came from or to an address whose port is down. From a local peer, the two addresses of a datagram
  * are equal. */
-NO_LOCK_ANALYSIS static bool came_by_down(const struct rx *v, const struct packet *p, const union ibv_gid *from)
+static bool came_by_down(const struct rx *v, const struct packet *p, const union ibv_gid *from)
 {
 	union ibv_gid to;
 
@@ -147,7 +161,8 @@ static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gi
 }
 
 /* Hands over another process's packet. A packet that was handed over before is dropped: its process may be gone. */
-static void stray(struct rx *v, uint16_t slot, const struct packet *p, const union ibv_gid *from) NO_LOCK_ANALYSIS
+static void stray(struct rx *v, uint16_t slot, const struct packet *p, const union ibv_gid *from)
+	REQUIRES(v->loop->receive)
 {
 	struct loop *l = v->loop;
 
@@ -168,8 +183,9 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 }
 
 /* Grants credit by the link of the request: the ring, or if the ring is full, the network. A UD QP has no path, so the
- * grant leaves from the address that the request came to. rx_enter() has locked v->qp. */
-NO_LOCK_ANALYSIS static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
+ * grant leaves from the address that the request came to. */
+static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
+	REQUIRES(v->loop->receive, v->qp->lock)
 {
 	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
 	struct port *port;
@@ -195,8 +211,8 @@ static bool is_timed(const struct qp *qp, const struct packet *p)
 }
 
 /* Time of arrival of a local peer's packet. Rough for most packets, as it serves time-outs of packets that are not
- * lost. rx_enter() has locked v->qp. */
-NO_LOCK_ANALYSIS static uint64_t time_of(struct rx *v, const struct packet *p)
+ * lost. */
+static uint64_t time_of(struct rx *v, const struct packet *p) REQUIRES(v->qp->lock)
 {
 	if (unlikely(is_timed(v->qp, p)))
 		return clock_now();
@@ -213,33 +229,34 @@ static void complete_packet(struct packet *p)
 }
 
 /* Gives a packet to the engine. The fast path of a ring needs no time: reading the clock would cost more than all the
- * rest. rx_enter() has locked v->qp. */
-NO_LOCK_ANALYSIS static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, struct packet *p,
-										  const union ibv_gid *from)
+ * rest. */
+static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, struct packet *p,
+								 const union ibv_gid *from)
+	REQUIRES(v->loop->receive, v->qp->lock)
 {
-	struct qp *qp = v->qp;
+	struct qp *qp = v->qp; /* functions that need the lock get v->qp, as the analysis takes these for two */
 
 	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) &&
-	    likely(engine_receive_fast(qp, p, from, v->poller)))
+	    likely(engine_receive_fast(v->qp, p, from, v->poller)))
 		return;
 	if (v->peer) {
 		complete_packet(p);
 		v->now = time_of(v, p);
 		if (unlikely(qp->path.local_peer == v->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
-			local_meet(qp);
+			local_meet(v->qp);
 	}
 	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
 		grant_credit(v, p, from);
 	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !is_delegate(qp) &&
-		 target_route(v->loop, qp, p, from))
+		 target_route(v->loop, v->qp, p, from))
 		; /* passed on to another process */
-	else if (likely(engine_receive(qp, p, from, v->now, v->poller)))
+	else if (likely(engine_receive(v->qp, p, from, v->now, v->poller)))
 		return;
 	v->fast = false;
 }
 
 /* Tells `uroce check` before the bytes are stored. */
-NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct packet *p)
+static void check_arrived(const struct rx *v, const struct packet *p) REQUIRES(v->qp->lock)
 {
 	struct packet whole = *p;
 
@@ -249,7 +266,7 @@ NO_LOCK_ANALYSIS static void check_arrived(const struct rx *v, const struct pack
 }
 
 /* engine_heed_path(), with the packet complete. */
-NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, struct packet *p, const union ibv_gid *from)
+static bool heed_path(struct rx *v, struct packet *p, const union ibv_gid *from) REQUIRES(v->qp->lock)
 {
 	if (v->peer)
 		complete_packet(p);
@@ -258,8 +275,8 @@ NO_LOCK_ANALYSIS static bool heed_path(struct rx *v, struct packet *p, const uni
 }
 
 /* Calls the hooks on an arriving packet. False: the packet is done. */
-NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, struct packet *p,
-									  const union ibv_gid *from)
+static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, struct packet *p, const union ibv_gid *from)
+	REQUIRES(v->loop->receive, v->qp->lock)
 {
 	struct fault_arrival a = {.packet = p, .from = from, .by_port = !v->peer};
 
@@ -286,14 +303,15 @@ NO_LOCK_ANALYSIS static __attribute__((cold, noinline)) bool deliver_note(struct
 
 /* Delivers a packet to v->qp, which is locked. The one way in: every packet for a QP passes here, by any link. */
 static inline __attribute__((always_inline)) void deliver(struct rx *v, struct packet *p, const union ibv_gid *from)
+	REQUIRES(v->loop->receive, v->qp->lock)
 {
 	if (!hooks_any() || deliver_note(v, p, from))
 		deliver_packet(v, p, from);
 }
 
 /* True if the packet came to an address of its QP. A connected QP takes packets from its peer's address to its own
- * (IBTA 9.6.1); a UD QP, at any address of its device. The engine compares the source. rx_enter() has locked v->qp. */
-NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const struct packet *p)
+ * (IBTA 9.6.1); a UD QP, at any address of its device. The engine compares the source. */
+static inline bool is_at_own_address(const struct rx *v, const struct packet *p) REQUIRES(v->qp->lock)
 {
 	const struct qp *qp = v->qp;
 
@@ -305,14 +323,14 @@ NO_LOCK_ANALYSIS static inline bool is_at_own_address(const struct rx *v, const 
 
 /* True if a packet from the ring is of the QP's peer. Packets of a ring have no addresses: the paths of the two QPs are
  * compared, until this QP uses the ring too. */
-NO_LOCK_ANALYSIS static inline bool is_of_peer(const struct rx *v)
+static inline bool is_of_peer(const struct rx *v) REQUIRES(v->qp->lock)
 {
 	return likely(v->qp->path.local_peer == v->peer) && (likely(v->qp->req.lossless) || !local_is_astray(v->qp));
 }
 
 /* Not inline, to keep the common path short. */
 static __attribute__((noinline, cold)) void deliver_stray(struct rx *v, const struct packet *p,
-							  const union ibv_gid *from)
+							  const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	stray(v, hca_owner(&v->loop->hca, p->dest_qpn), p, from);
 }
@@ -321,45 +339,53 @@ static bool deliver_port(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
+	rx_owns(v);
 	if (!v->now)
 		v->now = clock_now();
-	if (unlikely(!hca_has_number(&v->loop->hca, p->dest_qpn)))
+	if (unlikely(!hca_has_number(&v->loop->hca, p->dest_qpn))) {
 		deliver_stray(v, p, from);
-	else if (likely(rx_enter(v, p->dest_qpn)) && is_at_own_address(v, p))
-		deliver(v, p, from);
+	} else if (likely(rx_enter(v, p->dest_qpn))) {
+		rx_has_qp(v);
+		if (is_at_own_address(v, p))
+			deliver(v, p, from);
+	}
 	return true;
 }
 
 /* Delivers a packet that the owner of an XRC target passed to this process, which has the SRQ. target_delegate() locks
  * v->qp. */
-NO_LOCK_ANALYSIS static void deliver_passed(void *arg, const struct handover_pass *h, struct packet *p,
-					    const union ibv_gid *from)
+static void deliver_passed(void *arg, const struct handover_pass *h, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
+	rx_owns(v);
 	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
 		return;
 	rx_leave(v);
 	v->fast = false;
 	v->qp = target_delegate(v->loop, h);
-	if (v->qp)
-		deliver(v, p, from);
+	if (!v->qp)
+		return;
+	rx_has_qp(v);
+	deliver(v, p, from);
 }
 
-/* Handles a delegate's report. Called through handover_ops, with l->receive held. */
-NO_LOCK_ANALYSIS static void deliver_report(void *arg, const struct handover_report *r)
+/* Handles a delegate's report. */
+static void deliver_report(void *arg, const struct handover_report *r)
 {
 	struct rx *v = arg;
 
+	rx_owns(v);
 	rx_leave(v);
 	target_heard(v->loop, r, v->now);
 }
 
-/* Handles an owner's request for a report. Called through handover_ops, with l->receive held. */
-NO_LOCK_ANALYSIS static void deliver_ask(void *arg, const struct handover_ask *a)
+/* Handles an owner's request for a report. */
+static void deliver_ask(void *arg, const struct handover_ask *a)
 {
 	struct rx *v = arg;
 
+	rx_owns(v);
 	rx_leave(v);
 	target_asked(v->loop, a);
 }
@@ -371,19 +397,22 @@ static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *f
 	return v->qp->loop.no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
 }
 
-/* Delivers a packet of a multicast group: each QP in the group gets it. Called through link_ops, with l->receive
- * held. */
-NO_LOCK_ANALYSIS static bool deliver_group(void *arg, struct packet *p, const union ibv_gid *from)
+/* Delivers a packet of a multicast group: each QP in the group gets it. */
+static bool deliver_group(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
+	rx_owns(v);
 	if (TRANSPORT(p->opcode) != TRANSPORT_UD || p->dest_qpn != QPN_MASK)
 		return true;
 	if (!v->now)
 		v->now = clock_now();
-	for (uint32_t i = 0; i < v->port->members; i++)
-		if (rx_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from)))
+	for (uint32_t i = 0; i < v->port->members; i++) {
+		if (rx_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from))) {
+			rx_has_qp(v);
 			deliver(v, p, from);
+		}
+	}
 	return true;
 }
 
@@ -409,6 +438,7 @@ static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, s
 	link_deliver *to = port->netif ? deliver_group : deliver_port;
 	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
 
+	rx_owns(&v);
 	rx_leave(&v);
 	*now = v.now;
 	if (unlikely(l->handover.bytes))
@@ -426,9 +456,8 @@ static bool is_served(const struct cq_poller *poller)
 	return poller && poller->got && poller->got == poller->max;
 }
 
-/* Delivers a MAD from a ring. The ring keeps the order: the MAD comes after all that its sender has sent. l->receive is
- * held. */
-NO_LOCK_ANALYSIS static void deliver_near_mad(struct rx *v, struct packet *p, const union ibv_gid *from)
+/* Delivers a MAD from a ring. The ring keeps the order: the MAD comes after all that its sender has sent. */
+static void deliver_near_mad(struct rx *v, struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
 {
 	complete_packet(p);
 	if (hooks_any())
@@ -445,7 +474,9 @@ static bool deliver_near(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct rx *v = arg;
 
+	rx_owns(v);
 	if (likely(rx_enter(v, p->dest_qpn))) {
+		rx_has_qp(v);
 		if (from || is_of_peer(v))
 			deliver(v, p, from ?: &v->qp->path.dgid);
 	} else if (p->dest_qpn == GSI_QPN && from) {
@@ -479,6 +510,7 @@ uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_
 	/* rings left out have their turn at the next full poll: poll_rings() */
 	for (uint32_t i = first + 1; i < l->local.rx_rings && !is_served(poller); i++)
 		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
+	rx_owns(&v);
 	rx_leave(&v);
 	return n;
 }
@@ -490,6 +522,7 @@ static void receive_waiting(struct loop *l)
 
 	for (uint32_t i = 0; i < l->local.rx_rings; i++)
 		receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_ALL);
+	rx_owns(&v);
 	rx_leave(&v);
 }
 
@@ -519,6 +552,7 @@ void drain_rx_ring(struct loop *l, struct local_peer *n)
 
 	while (receive_rx_ring(&v, n, RX_RING_BATCH))
 		;
+	rx_owns(&v);
 	rx_leave(&v);
 }
 
@@ -591,18 +625,21 @@ bool receive_handover(struct loop *l, uint64_t now)
 	static const struct handover_ops ops = {deliver_port, deliver_passed, deliver_report, deliver_ask};
 	bool any = handover_receive(&l->slot, &ops, &v);
 
+	rx_owns(&v);
 	rx_leave(&v);
 	if (unlikely(l->handover.bytes))
 		handover_send(&l->handover);
 	return any;
 }
 
-/* called through link_ops, with l->receive held */
-NO_LOCK_ANALYSIS static bool drain_deliver(void *arg, struct packet *p, const union ibv_gid *from)
+/* For drain_port(), whose caller holds l->receive. */
+static bool drain_deliver(void *arg, struct packet *p, const union ibv_gid *from)
 {
 	struct loop *l = arg;
-	uint16_t slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : hca_owner(&l->hca, p->dest_qpn);
+	uint16_t slot;
 
+	lock_by_token(&l->receive);
+	slot = p->dest_qpn == GSI_QPN ? gsi_receive(l, p, from, false) : hca_owner(&l->hca, p->dest_qpn);
 	if (slot && slot != l->slot.number)
 		handover_add(&l->handover, slot, p, from);
 	return true;

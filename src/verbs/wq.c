@@ -74,8 +74,10 @@ static struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_
 		free(wq);
 		return fail_null(ENOMEM);
 	}
+	lock_take(&wq->qp->lock); /* qps_fail() and `uroce stat` can already find it */
 	wq->qp->base.context = context;
 	wq->qp->verbs.wq = &wq->base;
+	lock_drop(&wq->qp->lock);
 	wq->base.context = context;
 	wq->base.pd = attr->pd;
 	wq->base.cq = attr->cq;

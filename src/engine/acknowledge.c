@@ -67,7 +67,7 @@ bool responder_acknowledge(struct qp *qp, struct tx_batch *batch)
 	if (responder_owes_ack(r, batch->delay_ack) && !ack_along(qp, batch))
 		if (!ack_packet(qp, batch, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
 			return true;
-	if (r->cnp_owed) { /* a uroce believes it by its PSN: completer_congested() */
+	if (r->cnp_owed) { /* the peer trusts it by its PSN: completer_congested() */
 		static const uint8_t reserved[16];
 		struct tx *tx = batch_packet(qp, batch, OPCODE_CNP, r->peer_is_uroce ? r->expected : psn(0));
 

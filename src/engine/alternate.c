@@ -21,7 +21,6 @@ void migration_enter(struct qp *qp, enum ibv_mig_state state, enum migration_rea
 		b = swapped;               \
 	} while (0)
 
-/* To the alternate path. What is known of round trips is of the other one. */
 NO_LOCK_ANALYSIS void migration_switch(struct qp *qp, enum migration_reason reason)
 {
 	struct requester *r = &qp->req;

@@ -11,8 +11,8 @@ struct response *response_at(struct responder *r, uint32_t i)
 	return &r->responses[(r->response_head + i) % r->response_size];
 }
 
-/* A peer never has more requests outstanding than there are entries, but the network may repeat an old request at
- * any time. Responses to such duplicates give way. */
+/* The peer never has more requests outstanding than there are entries, but the network may repeat an old request at any
+ * time. Responses to such duplicates give way. */
 bool make_room(struct responder *r)
 {
 	uint32_t i = 0;
@@ -28,8 +28,6 @@ bool make_room(struct responder *r)
 	return true;
 }
 
-/* Appends a response. A response to a duplicate request replaces all that wait from its PSN on: the peer has gone
- * back to it and will send the others again. */
 void respond(struct responder *r, const struct response *response)
 {
 	while (r->response_count && psn_diff(response_at(r, r->response_count - 1)->psn, response->psn) >= 0)
@@ -38,8 +36,6 @@ void respond(struct responder *r, const struct response *response)
 		*response_at(r, r->response_count++) = *response;
 }
 
-/* Whether a waiting READ response will reach this PSN. A second one would change nothing, and take the entry of
- * another. */
 bool is_coming(struct qp *qp, psn_t psn)
 {
 	struct responder *r = &qp->resp;
@@ -54,7 +50,6 @@ bool is_coming(struct qp *qp, psn_t psn)
 	return false;
 }
 
-/* The peer waits for no more answers than are kept. */
 struct answer_record *next_answer(struct responder *r)
 {
 	uint32_t slots = r->answer_slots, next = r->answer_next++;
@@ -69,7 +64,7 @@ struct answer_record *next_answer(struct responder *r)
 	return free;
 }
 
-/* Looks first at the one that is being answered. */
+/* Looks first at the record that is being answered. */
 struct answer_record *find_answer(const struct responder *r, psn_t psn, bool is_read)
 {
 	uint32_t slots = r->answer_slots, at = slots ? (r->answer_next + slots - r->response_count) % slots : 0;

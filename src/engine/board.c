@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* By the number of packets, as most are of one size. READs that have arrived are on their way back, unless they wait
+/* Bytes by the number of packets, as most are of one size. READs that have arrived are being answered, unless they wait
  * behind a gap. */
 static uint32_t count_absent(const struct requester *r)
 {
@@ -25,7 +25,7 @@ void set_absent(struct requester *r)
 
 bool make_board(struct requester *r)
 {
-	assert(!r->lossless); /* there, an ACK tells all: engine_change_link() */
+	assert(!r->lossless); /* lossless: an ACK tells all: engine_change_link() */
 	if (!r->board)
 		r->board = calloc(1, sizeof(*r->board));
 	if (!r->board)

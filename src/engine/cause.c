@@ -243,7 +243,7 @@ static enum cause say_packet_access(struct qp *qp, const struct packet *p)
 			  flags & IS_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
 }
 
-/* Which of the checks behind BAD_REQUEST it was: checks.c has them in this order. */
+/* The check behind BAD_REQUEST that failed; checks.c has them in this order. */
 static enum cause cause_of_bad_request(struct qp *qp, const struct packet *p)
 {
 	uint32_t flags = opcode_info[p->opcode].flags;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The checks of a request that the peer sends, each with the number of its rule in IBTA volume 1. What RC makes of a
- * verdict is in the table of outcomes of responder.c. With qp->lock. */
+/* The checks of a request from the peer, each with its rule in IBTA volume 1. The table of outcomes in responder.c has
+ * what RC does for each verdict. With qp->lock. */
 #ifndef UROCE_ENGINE_CHECKS_H
 #define UROCE_ENGINE_CHECKS_H
 
@@ -14,13 +14,13 @@ enum verdict {
 	ACCEPT = 0,
 	DUPLICATE,
 	GAP,
-	SILENT,		/* drop without a word */
+	SILENT,		/* drop silently */
 	NOT_READY,	/* no receive posted */
 	BAD_REQUEST,	/* opcode out of sequence, not allowed here, bad length */
 	TOO_LONG,	/* longer than the receive */
 	ACCESS_DENIED,	/* key, bounds, rights */
 	BAD_RECEIVE,	/* the receive's own SGEs are wrong */
-	BAD_INVALIDATE, /* what it invalidates is no window that this QP may use */
+	BAD_INVALIDATE, /* the key to be invalidated is of no window that this QP may use */
 	VERDICTS
 };
 
@@ -28,11 +28,10 @@ enum verdict check_sequence(const struct qp *qp, const struct packet *p);
 enum verdict check_operation(struct qp *qp, const struct packet *p);
 enum verdict check_length(const struct qp *qp, const struct packet *p);
 enum verdict check_rkey(const struct qp *qp, const struct packet *p);
-/* The region that a key names, itself or by a window, if it allows the access; NULL otherwise. *at becomes where the
- * bytes are. */
+/* The region of a key, itself or by a window, if it allows the access; else NULL. *at: address of the bytes. */
 struct mr *remote_region(const struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access, char **at);
 
-/* The domain that what arrives must be in: of XRC, that of the SRQ that the packet names. */
+/* The domain for arriving requests; of XRC, that of the SRQ that the packet names. */
 static inline struct pd *target_pd(const struct qp *qp)
 {
 	const struct srq *srq = xrc_srq(qp);
@@ -40,18 +39,18 @@ static inline struct pd *target_pd(const struct qp *qp)
 	return unlikely(srq) ? pd_domain(srq->pd) : qp->pd;
 }
 
-/* The domain that the memory of its receives must be in: an SRQ's receives are in the SRQ's. */
+/* The domain for the memory of receives; of an SRQ, the SRQ's. */
 static inline struct pd *receive_pd(const struct qp *qp)
 {
 	return unlikely(qp->srq) ? pd_domain(qp->srq->pd) : target_pd(qp);
 }
 
-/* Whether a PSN that is so far ahead of what is due, or behind, may be the peer's: uroce has no more in flight. */
+/* True if a PSN at this distance from the expected one may be the peer's: uroce has no more in flight. */
 static inline bool psn_is_near(int32_t ahead)
 {
 	return ahead > -(int32_t)SELECTIVE_PSNS && ahead < (int32_t)SELECTIVE_PSNS;
 }
-/* Whether it lies in [from, to). */
+/* True if `psn` lies in [from, to). */
 static inline bool psn_is_between(psn_t psn, psn_t from, psn_t to)
 {
 	return psn_diff(psn, from) >= 0 && psn_diff(psn, to) < 0;
@@ -64,22 +63,22 @@ static inline uint32_t flags_of(const struct packet *p)
 {
 	return opcode_info[p->opcode].flags;
 }
-/* Bytes in a full packet of the link that this one came by. */
+/* Bytes in a full packet of the link by which this one came. */
 static inline uint32_t mtu_of(const struct qp *qp, const struct packet *p)
 {
 	return p->mtu ?: qp->mtu;
 }
-/* Bytes that the responses to it carry. */
+/* Bytes that the responses to the request carry. */
 static inline uint32_t bytes_asked(const struct packet *p)
 {
 	return flags_of(p) & IS_ATOMIC_WRITE ? 0 : p->dma_length;
 }
 /* PSNs that a request takes: the number of packets for the data that it asks for or refers to. */
 uint32_t request_span(const struct qp *qp, const struct packet *p);
-/* 9.7.4.1.1: its PSN. One so far off that no peer has reached it is a stranger's, who guesses, and gets no answer.
- * Before the first packet has come in order, the answer tells a peer that begins with another PSN. */
+/* 9.7.4.1.1, PSN. One too far off for any peer is a stranger's guess, and gets no answer. Before the first packet has
+ * come in order, the answer tells a peer that begins with another PSN. */
 enum verdict check_psn(const struct qp *qp, const struct packet *p);
-/* Whether a READ asks for the same bytes again, or for the last of them. Anything else is a stranger's. */
+/* True if a READ requests the same bytes again, or the last of them. Any other is a stranger's. */
 bool asks_again(const struct qp *qp, const struct packet *p);
 /* A14, XRC: the SRQ that every packet names must exist, in the QP's domain, and be the same for all packets of a
  * message. leave_srq() ends its use. */

@@ -76,7 +76,7 @@ void fail_head(struct qp *qp, enum ibv_wc_status status)
 	fail_as_completed(qp, true);
 }
 
-/* With the lock of the CQ taken once. What the CQ is armed for, and what does not fit, takes the ordinary way. */
+/* Takes the lock of the CQ once. A CQ that is armed, or full, takes the ordinary way. */
 void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count)
 {
 	struct cq *cq = qp->send_cq;
@@ -96,7 +96,7 @@ void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 	lock_drop(&cq->lock);
 }
 
-/* A region has no holes: what lies between two allowed accesses is allowed. */
+/* A region has no holes: all between two allowed accesses is allowed. */
 void requester_proved(struct qp *qp, const struct wqe *w)
 {
 	struct proven *known = &qp->req.proven;
@@ -150,7 +150,7 @@ bool has_receive(struct qp *qp)
 	return any;
 }
 
-/* The receive in progress ends; inlined twice, so that a success has no test for failures. */
+/* Completes the receive in progress. Inlined twice, so that a success has no test for failures. */
 static inline __attribute__((always_inline)) void push_received(struct qp *qp, enum ibv_wc_status status,
 								const struct packet *last)
 {
@@ -260,7 +260,7 @@ void engine_fail(struct qp *qp)
 	enter_error(qp);
 }
 
-/* True: a completion was given an error by a rule, and the QP has failed as it does then. */
+/* True if a rule gave a completion an error, and the QP has failed with it. */
 static bool settle_injected(struct qp *qp)
 {
 	struct inject_qp *q = qp->inject;

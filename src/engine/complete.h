@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How work requests end: completions, errors, the flush. With qp->lock. */
+/* Completions: the end of work requests, errors, the flush. With qp->lock. */
 #ifndef UROCE_ENGINE_COMPLETE_H
 #define UROCE_ENGINE_COMPLETE_H
 
@@ -7,23 +7,23 @@
 #include "engine/checks.h"
 #include "engine/hooks.h"
 
-/* The WQE at sq.head is done: a CQE if it is signalled or failed; then the next is at the head. */
+/* Completes the WQE at sq.head: a CQE if it is signalled or failed; the next WQE becomes the head. */
 void complete_head(struct qp *qp, enum ibv_wc_status status);
-/* The WQEs at the head that were executed locally are done as well. */
+/* Completes WQEs at the head that were executed locally. */
 void complete_local(struct qp *qp);
-/* The WQE at sq.head fails and takes the QP with it, or (UC, UD) the send queue. */
+/* Fails the WQE at sq.head, and the QP, or (UC, UD) the send queue. */
 void fail_head(struct qp *qp, enum ibv_wc_status status);
-/* What follows a completion with an error: IBTA 10.3.1. */
+/* Fails the QP, or the send queue, after a completion with an error: IBTA 10.3.1. */
 void fail_as_completed(struct qp *qp, bool is_send);
-/* The receive that the message which begins with this packet uses: resp.recv. False: none is posted. */
+/* Takes the receive for the message that begins with this packet: resp.recv. False: none is posted. */
 bool take_receive(struct qp *qp, const struct packet *first);
-/* Whether a receive is posted. Not for XRC. */
+/* True if a receive is posted. Not for XRC. */
 bool has_receive(struct qp *qp);
-/* The receive in progress ends with this packet. */
+/* Completes the receive in progress, with this packet. */
 void complete_receive(struct qp *qp, const struct packet *last);
-/* It ends with an error, whose cause the QP has been given: cause_set(). */
+/* Completes the receive in progress with an error, whose cause was set by cause_set(). */
 void fail_receive(struct qp *qp, enum ibv_wc_status status, const struct packet *last);
-/* A posted receive completes with WR_FLUSH_ERR. */
+/* Completes a posted receive with WR_FLUSH_ERR. */
 void flush_receive(struct qp *qp, uint32_t position, uint64_t wr_id);
 
 /* The one place where completions are written. `poller`: see cq_push(); `reclaimed`: of the queue whose slot it frees,
@@ -36,8 +36,7 @@ static inline __attribute__((always_inline)) void complete(struct qp *qp, struct
 		qp->cq_lost = true;
 }
 
-/* A receive of this QP, of which `length` bytes are used, has succeeded: what else there is to tell is the caller's to
- * fill in. */
+/* The CQE of a receive that has succeeded with `length` bytes; the caller fills in the rest. */
 static inline __attribute__((always_inline)) struct cqe cqe_received(const struct qp *qp, uint64_t wr_id,
 								     uint32_t position, uint32_t length)
 {
@@ -51,8 +50,8 @@ static inline __attribute__((always_inline)) struct cqe cqe_received(const struc
 	};
 }
 
-/* The status of what completes when the bytes it tells of are there. Behind hooks_any(): not a success if a copy to
- * memory of a GPU has failed. */
+/* The status of a completion whose bytes are to be in memory: an error if a copy to GPU memory has failed. Behind
+ * hooks_any(). */
 enum ibv_wc_status settled(enum ibv_wc_status status);
 
 static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t position,
@@ -67,8 +66,8 @@ static inline struct cqe cqe_posted(const struct qp *qp, const struct ibv_send_w
 	};
 }
 
-/* Work requests that were done as they were posted, without a WQE: they took `count` places in the queue, from
- * `position` on. `length`: of the first. */
+/* Completes work requests that were done as they were posted, without a WQE, and took `count` places in the queue from
+ * `position` on. `length`: bytes of the first. */
 void complete_posted_list(struct qp *qp, const struct ibv_send_wr *wr, uint32_t position, uint32_t count);
 
 static inline __attribute__((always_inline)) void complete_posted(struct qp *qp, const struct ibv_send_wr *wr,
@@ -82,17 +81,17 @@ static inline __attribute__((always_inline)) void complete_posted(struct qp *qp,
 		complete(qp, qp->send_cq, NULL, NULL, cqe_posted(qp, wr, position, length));
 }
 
-/* To ERR: everything outstanding is flushed. */
+/* Moves the QP to ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);
-/* The requests in the send queue complete with WR_FLUSH_ERR. */
+/* Completes the requests in the send queue with WR_FLUSH_ERR. */
 void flush_sends(struct qp *qp);
-/* To ERR, telling an asynchronous event first. */
+/* Moves the QP to ERR, after an asynchronous event. */
 void fail_with_event(struct qp *qp, enum ibv_event_type event);
-/* Everything outstanding completes with WR_FLUSH_ERR, each queue in order. */
+/* Completes everything outstanding with WR_FLUSH_ERR, each queue in order. */
 void flush(struct qp *qp);
-/* A CQ that overran takes the QP down, but not in the middle of a step. */
+/* Fails the QP if its CQ has overrun, between two steps. */
 void settle_overrun(struct qp *qp) REQUIRES(qp->lock);
-/* A WRITE has succeeded: what that tells of the peer's memory. */
+/* Notes the part of the peer's memory that a successful WRITE has proved writable. */
 void requester_proved(struct qp *qp, const struct wqe *w);
 /* complete() of a WQE with an error. */
 void complete_failed(struct qp *qp, const struct wqe *w, uint32_t position, enum ibv_wc_status status);

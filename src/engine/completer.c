@@ -43,8 +43,8 @@ static void acknowledge_head(struct qp *qp, struct wqe *w, uint32_t count)
 	}
 }
 
-/* Everything before una + count is acknowledged, except READs and atomics, which need their response. False: a
- * response was lost. */
+/* Acknowledges everything before una + count, except READs and atomics, which need their response. False: a response
+ * was lost. */
 static bool completer_acknowledge(struct qp *qp, uint32_t count, uint64_t now)
 {
 	bool progress = false;
@@ -74,8 +74,8 @@ void completer_settle(struct qp *qp)
 		fail_head(qp, w->status);
 }
 
-/* A response is missing: requests it again from there, once for each gap. Responses that were in flight at that
- * time arrive after the gap and look like another one: so no gap is handled for one round trip. */
+/* Requests a missing response again from there, once for each gap. Responses that were in flight at that time arrive
+ * after the gap and look like another one, so no gap is handled for one round trip. */
 static void completer_ask_again(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
@@ -89,7 +89,7 @@ static void completer_ask_again(struct qp *qp, uint64_t now)
 	r->gap_seen = true;
 }
 
-/* The peer keeps what comes after the missing packet. */
+/* Handles one missing packet; the peer keeps later ones. */
 static void missing_one(struct qp *qp, psn_t psn)
 {
 	qp->req.gap_seen = true;
@@ -115,7 +115,7 @@ static void sequence_nak(struct qp *qp, psn_t psn, bool progress)
 	qp->req.gap_seen = true;
 }
 
-/* An answer to a packet that was never sent, and none to what was sent yet: the two ends may not agree on the first
+/* Notes an answer to a packet that was never sent, and no answer to those sent: the ends may not agree on the first
  * PSN. */
 static __attribute__((cold)) void note_stray(struct qp *qp, psn_t expected)
 {
@@ -185,7 +185,7 @@ static enum ibv_wc_status take_response(struct qp *qp, struct wqe *w, const stru
 	return IBV_WC_SUCCESS;
 }
 
-/* The response whose turn it is. */
+/* Takes the next expected response. */
 static void take_next_response(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
@@ -200,7 +200,7 @@ static void take_next_response(struct qp *qp, const struct packet *p, uint64_t n
 	note_progress(qp, now);
 }
 
-/* A response that is kept, and whose turn it is: the caller's. NULL: there is none. */
+/* The next expected response, if it is kept; the caller owns it. NULL: none. */
 static struct packet *next_kept(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
@@ -255,7 +255,7 @@ void completer_answered_again(struct qp *qp, const struct packet *p, uint64_t no
 	completer_settle(qp);
 }
 
-/* The peer tells what it has received out of order. */
+/* Takes the peer's report of packets received out of order. */
 void completer_selective(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	struct requester *r = &qp->req;

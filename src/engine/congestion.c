@@ -18,8 +18,8 @@ void congestion_measured(struct requester *r, uint64_t round_trip)
 		r->threshold = r->window; /* the path is full: HyStart */
 }
 
-/* Fast up to near the window at which many were lost last, then slowly past it, and faster the further it is (as CUBIC
- * does): up to a quarter in each round trip, for a path on which nothing waits. */
+/* The growth of the window: fast up to near the window at the last heavy loss, then slowly past it, and faster with the
+ * distance (as CUBIC): up to a quarter in each round trip, for a path without a queue. */
 static uint32_t growth(const struct requester *r, uint32_t acked)
 {
 	uint32_t most = r->board->most;
@@ -34,8 +34,8 @@ static uint32_t growth(const struct requester *r, uint32_t acked)
 		      (uint32_t)((uint64_t)acked * (r->window - max_of(most, r->threshold)) / r->window / 4));
 }
 
-/* Bytes per round trip while packets wait: as many in a second on a long path as on one of LONG_PATH, so that streams
- * get even shares as soon. */
+/* Bytes added per round trip while packets wait: as many in a second on a long path as on one of LONG_PATH, so that
+ * streams soon get even shares. */
 static uint32_t added(const struct requester *r)
 {
 	return (4096 + PACKET_OVERHEAD) * (uint32_t)min_of(max_of(r->least_rtt / LONG_PATH, 1ull), ADDED_MOST);
@@ -51,8 +51,8 @@ void congestion_grow(struct requester *r, uint32_t acked)
 		r->window += (uint32_t)((uint64_t)acked * added(r) / r->window);
 }
 
-/* CUBIC's part (RFC 9438, 4.6), or all that has not waited on the way if that is more; and not so little that the
- * processors at both ends have too few packets to handle at once. */
+/* The window after a loss: CUBIC's part (RFC 9438, 4.6), or all bytes that did not wait on the way if that is more; and
+ * enough packets for the processors at both ends. */
 static uint32_t shrunk(const struct requester *r, uint32_t window)
 {
 	uint64_t part = max_of((uint64_t)window * 7 / 10, (uint64_t)window * r->least_rtt / max_of(r->rtt, 1ull));
@@ -74,7 +74,7 @@ static void shrink(struct qp *qp)
 	r->window = r->threshold;
 }
 
-/* After each round: whether many of its packets were lost. */
+/* Checks after each round whether many of its packets were lost. */
 static void look_at_round(struct qp *qp)
 {
 	struct requester *r = &qp->req;

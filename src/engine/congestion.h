@@ -11,20 +11,20 @@
 #include "engine/tuned.h"
 #include "engine/wqe.h"
 
-/* Charge of what is on the way to the peer. */
+/* Charge, in bytes, of the packets on the way to the peer. */
 static inline uint32_t in_network(const struct requester *r)
 {
 	return r->flight > r->absent ? r->flight - r->absent : 0;
 }
 
-/* A round trip has been measured. */
+/* Takes a measured round trip, in ns. */
 void congestion_measured(struct requester *r, uint64_t round_trip);
-/* The window of a requester with a scoreboard grows, as bytes have arrived. */
+/* Grows the window of a requester with a scoreboard, as bytes have arrived. */
 void congestion_grow(struct requester *r, uint32_t acked);
-/* Packets are lost; `timeout`: the transport timer has found it. */
+/* Notes lost packets; `timeout`: found by the transport timer. */
 void note_loss(struct qp *qp, bool timeout);
 
-/* `acked` bytes have arrived. */
+/* Grows the window, as `acked` bytes have arrived. */
 static inline void grow_window(struct requester *r, uint32_t acked)
 {
 	if (unlikely(r->board)) {
@@ -39,7 +39,7 @@ static inline void grow_window(struct requester *r, uint32_t acked)
 		r->window += (uint32_t)((uint64_t)acked * (4096 + PACKET_OVERHEAD) / r->window);
 }
 
-/* Whether the window lets a packet go that is sent again. */
+/* True if the window lets a packet go that is sent again. */
 bool window_allows_repair(const struct requester *r);
 
 #endif

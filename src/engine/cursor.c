@@ -15,7 +15,7 @@ void settle_drain(struct qp *qp)
 
 bool engine_in_flight(const struct qp *qp)
 {
-	/* packets that are sent and not acknowledged; for UC and UD, packets that are made and not known to be sent */
+	/* Packets that are sent and not acknowledged; for UC and UD, packets that are made and not known to be sent. */
 	return qp->req.una.v != qp->req.high.v || (!is_reliable(qp) && (qp->sq.head != qp->req.wqe || qp->req.packet));
 }
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The cursor of a requester moves: what has been sent, what asks for an acknowledgement, what is acknowledged. With
+/* Moves of a requester's cursor: packets that are sent, request an acknowledgement, or are acknowledged. With
  * qp->lock. */
 #ifndef UROCE_ENGINE_CURSOR_H
 #define UROCE_ENGINE_CURSOR_H
 
 #include "engine/congestion.h"
 
-/* Why packets are sent again, as the trace shows it. */
+/* Reasons to send packets again, as the trace shows them. */
 enum retry_reason { RETRY_NAK, RETRY_GAP, RETRY_TIMEOUT, RETRY_PROBE, RETRY_RNR, RETRY_SELECTIVE, RETRY_PATH };
 
-/* New packets have left, or old ones again; `charge`: their weight in bytes. */
+/* Notes packets that have left, new or again; `charge`: their weight in bytes. */
 static inline void requester_sent(struct requester *r, uint32_t packets, uint32_t charge)
 {
 	r->flight += charge;
 	r->next = psn_add(r->next, packets);
 	if (unlikely(psn_diff(r->next, r->high) <= 0))
-		return; /* again */
+		return; /* sent again */
 	r->high = r->next;
 }
 
-/* With them the message at the cursor has left as a whole. */
+/* Notes that the message at the cursor has left as a whole. */
 static inline void requester_sent_whole(struct qp *qp)
 {
 	struct requester *r = &qp->req;
@@ -29,15 +29,15 @@ static inline void requester_sent_whole(struct qp *qp)
 		r->peer_spoke = false;
 }
 
-/* What has been sent so far asks for an acknowledgement. */
+/* Notes that a request for an acknowledgement covers all packets sent so far. */
 static inline void requester_asked(struct requester *r, psn_t end)
 {
 	r->unasked = 0;
 	r->asked = end;
 }
 
-/* `packets` from una on are acknowledged, which weigh `charge`. Whether the cursor stands before them: it went back,
- * and need not have. */
+/* Notes the acknowledgement of `packets` from una on, which weigh `charge` bytes. True: the cursor stood before them,
+ * as it went back. */
 static inline bool requester_acknowledged(struct requester *r, uint32_t packets, uint32_t charge)
 {
 	bool behind;
@@ -51,7 +51,7 @@ static inline bool requester_acknowledged(struct requester *r, uint32_t packets,
 	return behind;
 }
 
-/* SQ_DRAINED, once, when a QP in SQD has nothing on the way. */
+/* Reports SQ_DRAINED, once, when a QP in SQD has nothing on the way. */
 void settle_drain(struct qp *qp) REQUIRES(qp->lock);
 
 #endif

@@ -31,12 +31,12 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
  * as engine_post_send() and engine_run(), without a tx batch, for the most common requests on an idle QP. */
 
 /* A row of the post table, for an idle QP in LANE_MEMORY: performs one-sided operations in the local peer's memory,
- * from the first request on, as long as each completes at once. Returns the remaining requests. Leaves nothing to
+ * from the first request on, as long as each completes at once. Returns the remaining requests, and leaves nothing to
  * send. */
 struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr) REQUIRES(qp->lock);
-/* Writes bytes to the local peer's memory now: before the requests that are posted, and without a completion.
- * False: the memory cannot be reached, or only the slow path can tell why not; nothing that matters has been
- * written. `length`: of all the buffers, in bytes. */
+/* Writes bytes to the local peer's memory now: before the requests that are posted, and without a completion. False:
+ * the memory cannot be reached, or only the slow path can tell the reason; at most bytes were written that a second try
+ * writes again. `length`: bytes of all buffers. */
 bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint32_t length, uint64_t address,
 		  uint32_t rkey) REQUIRES(qp->lock);
 /* ibv_post_recv. 0, or a positive errno with *bad set. In ERR, the requests are flushed at once. */
@@ -52,17 +52,17 @@ static inline bool engine_receive(struct qp *qp, const struct packet *p, const u
  * that. */
 static inline bool engine_receive_fast(struct qp *qp, const struct packet *p, const union ibv_gid *from,
 				       struct cq_poller *poller) REQUIRES(qp->lock);
-/* Both, for these two alone: with the fast path twice, `make count` has a SEND that arrives 11% higher. */
+/* Both of the above, called by them only: with the fast path twice, `make count` has a SEND that arrives 11% higher. */
 #define UNTIMED 0
 bool engine_receive_at(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 		       struct cq_poller *poller) REQUIRES(qp->lock);
-/* A CREDIT_REQUEST has arrived: writes the credit grant, to be sent to `from`, to *answer. False: nothing to send. */
+/* Handles a CREDIT_REQUEST: writes the credit grant, to be sent to `from`, to *answer. False: nothing to send. */
 bool engine_grant_credit(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from, uint64_t now,
 			 struct packet *answer) REQUIRES(qp->lock);
-/* An Ethernet frame for a raw packet QP. `tag` is the steering rule's, for the completion. False: no receive is
+/* Receives an Ethernet frame for a raw packet QP. `tag`: the steering rule's, for the completion. False: no receive is
  * posted. */
 bool engine_receive_frame(struct qp *qp, const void *frame, uint32_t length, uint32_t tag) REQUIRES(qp->lock);
-/* Whether the QP accepts the packet, by state, partition, transport and peer (IBTA 9.6.1). */
+/* True if the QP accepts the packet, by state, partition, transport and peer (IBTA 9.6.1). */
 bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_gid *from) REQUIRES(qp->lock);
 /* The responder of an XRC target may move between processes (port/target.h). engine_resume(): continues at this
  * PSN. engine_rests(): true if every message received is done and answered. engine_ask_from(): asks the peer to
@@ -71,18 +71,16 @@ void engine_resume(struct qp *qp, psn_t psn, uint32_t msn) REQUIRES(qp->lock);
 bool engine_rests(const struct qp *qp) REQUIRES(qp->lock);
 void engine_ask_from(struct qp *qp, psn_t psn) REQUIRES(qp->lock);
 void engine_fail_with(struct qp *qp, enum ibv_event_type event) REQUIRES(qp->lock);
-/* Refuses a request in place of executing it, if it is the next one: with that NAK (or RNR NAK), and what follows from
- * it. */
+/* Refuses a request, if it is the next one, with that NAK (or RNR NAK) and its consequences. */
 void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint64_t now) REQUIRES(qp->lock);
-/* Stores the last bytes of a WRITE, SEND or READ response of RC that will be taken, before the packet is. False: it
- * will not be, or is too short. */
+/* Stores the last bytes of a WRITE, SEND or READ response of RC before the packet is taken. False: the packet will not
+ * be taken, or is too short. */
 bool engine_place_last(struct qp *qp, const struct packet *p) REQUIRES(qp->lock);
-/* The rules of fault injection have changed: sets the lane. */
+/* Sets the lane again, after rules of fault injection have changed. */
 void engine_renew_lane(struct qp *qp) REQUIRES(qp->lock);
-/* Path migration, asked for where HOOK_MIGRATION is on: engine/migration.c. engine_heed_path(): looks at MigReq of a
- * packet that has arrived, from `from` at the address `to` (NULL: by the ring of the peer). False: the packet is not to
- * be used. Of a delegate (port/target.h) it is: the owner has looked. engine_mark(): sets MigReq of what is to be sent.
- */
+/* Path migration, while HOOK_MIGRATION is on: engine/migration.c. engine_heed_path(): handles MigReq of a packet that
+ * has arrived, from `from` at the address `to` (NULL: by the ring of the peer). False: the packet must be dropped. For
+ * a delegate (port/target.h) always true: the owner has checked. engine_mark(): sets MigReq of packets to be sent. */
 bool engine_heed_path(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to, uint64_t now)
 	REQUIRES(qp->lock);
 void engine_mark(const struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
@@ -90,15 +88,15 @@ void engine_mark(const struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock)
 void engine_expire(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 /* Makes the packets that may be sent now, until the tx batch is full. True: there is more to make, so run again. */
 bool engine_run(struct qp *qp, struct tx_batch *batch) REQUIRES(qp->lock);
-/* A packet of the last run could not be sent: its payload cannot be read, since the memory has been unmapped. Its
- * tx batch is not done yet. The caller has not sent any later packet with a payload either. Run again. */
+/* Takes back a packet of the last run whose payload cannot be read, as the memory has been unmapped. The tx batch is
+ * not done yet, and no later packet with a payload was sent. Run again. */
 void engine_unreadable(struct qp *qp, const struct tx *tx) REQUIRES(qp->lock);
-/* Whether engine_run() has anything to do; `delay_ack` as in the tx batch. */
+/* True if engine_run() has anything to do; `delay_ack`: as in the tx batch. */
 bool engine_has_work(const struct qp *qp, bool delay_ack) REQUIRES(qp->lock);
-/* Whether packets are in flight. */
+/* True if packets are in flight. */
 bool engine_in_flight(const struct qp *qp) REQUIRES(qp->lock);
-/* RC: whether an answer to a packet in flight will come and run the QP. A post may then wait for more posts to make
- * a train. */
+/* RC: true if an answer to a packet in flight will come and run the QP. A post may then wait for more posts to make a
+ * train. */
 bool engine_awaits_answer(const struct qp *qp) REQUIRES(qp->lock);
 /* Charge (bytes and overhead) of posted requests that have not been started, counted up to `enough`. */
 uint32_t engine_backlog(struct qp *qp, uint32_t enough) REQUIRES(qp->lock);
@@ -111,20 +109,21 @@ uint64_t engine_deadline(const struct qp *qp) REQUIRES(qp->lock);
 int engine_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now) REQUIRES(qp->lock);
 /* All attributes of the QP: ibv_query_qp(3). */
 void engine_query(const struct qp *qp, struct ibv_qp_attr *attr) REQUIRES(qp->lock);
-/* Sends requests over another link from now on: one that carries `mtu` bytes in a packet and loses nothing; or with
- * mtu 0, over the network. No new request is started until everything in flight has been acknowledged. True: the
- * link has changed. False: call again before the next engine_run(). */
+/* Changes the link for requests: to one that carries `mtu` bytes in a packet and loses nothing; or with mtu 0, to the
+ * network. No new request is started until everything in flight has been acknowledged. True: the link has changed.
+ * False: call again before the next engine_run(). */
 bool engine_change_link(struct qp *qp, uint32_t mtu) REQUIRES(qp->lock);
-/* The link that the QP has now has delivered nothing since the QP changed to it: what was sent by it is to be sent as
- * if for the first time, by the link that engine_change_link() sets next. */
+/* Sends everything again as if for the first time, by the link that engine_change_link() sets next: the present link
+ * has delivered nothing since the QP changed to it. */
 void engine_start_over(struct qp *qp) REQUIRES(qp->lock);
-/* The QP and its peer, as the peer publishes them (memory/reach.h) if it has the same addresses and numbers. */
+/* The pair of the QP and its peer, as the peer publishes it (memory/reach.h) if it has the same addresses and
+ * numbers. */
 struct reach_pair engine_pair(const struct qp *qp) REQUIRES(qp->lock);
-/* Sets the way to access the peer's memory; NULL: there is none any more. From RTR until RESET. */
+/* Sets the access to the peer's memory; NULL: none any more. From RTR until RESET. */
 void engine_reach(struct qp *qp, struct reach *reach) REQUIRES(qp->lock);
-/* Restarts the transport timer if it is due: the peer has not read yet what was sent. */
+/* Restarts the transport timer if it is due, as the peer has not read yet what was sent. `now`: ns. */
 void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
-/* Whether something is in flight to a peer that has given no cause for doubt yet. */
+/* True if something is in flight to a peer that has given no cause for doubt yet. */
 bool engine_expects_success(const struct qp *qp) REQUIRES(qp->lock);
 /* Moves the QP to the error state: flushes all outstanding requests, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);

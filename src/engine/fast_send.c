@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fast path out (fast_send.h): what it does not do inline, and small SENDs by udp. An ordinary request goes through
- * post.c, requester.c and tx_batch.c; on an idle QP this does what these come to. */
+/* The fast path out (fast_send.h): its parts that are not inline, and small SENDs by udp. An ordinary request goes
+ * through post.c, requester.c and tx_batch.c; on an idle QP the fast path has the same effect. */
 #include <string.h>
 
 #include "engine/fast_send.h"
@@ -41,7 +41,7 @@ void fast_trace_send(const struct qp *qp, const struct wqe *w)
 	trace(build, qpn, qp->attr.dest_qp_num, w->psn.v, opcode[w->opcode], w->length, position);
 }
 
-/* Where the payload lies: onesided.c. Less than 0: nobody may read it there. */
+/* Writes references to the payload: onesided.c. < 0: not readable for the peer. */
 static int refer(struct qp *qp, struct wqe *w, char *payload)
 {
 	int pieces = 0;

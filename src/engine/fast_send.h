@@ -19,8 +19,8 @@
 
 #define FAST_INLINE static inline __attribute__((always_inline))
 
-/* Whether the QP is idle as far as a new request is concerned: nothing is posted that has not been sent, nothing is to
- * be sent again, and nothing has to leave first. */
+/* True if the QP is idle for a new request: all posted requests are sent, none is to be sent again, and nothing has to
+ * leave first. */
 FAST_INLINE bool qp_is_idle(const struct qp *qp)
 {
 	const struct requester *r = &qp->req;
@@ -41,7 +41,7 @@ FAST_INLINE bool fast_fits(const struct qp *qp, const struct ibv_send_wr *wr)
 		      sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed) < sq->depth);
 }
 
-/* Of one piece, the payload. False: it is not memory of the domain, or takes more than a copy. */
+/* Copies the payload of one piece. False: not memory of the domain, or not one copy. */
 FAST_INLINE bool fast_copy(struct qp *qp, const struct ibv_sge *sge, char *to)
 {
 	struct mr *mr = sge_region_again(qp->hca, &qp->sq.last, qp->pd, sge, sge->length, 0);
@@ -54,18 +54,18 @@ FAST_INLINE bool fast_copy(struct qp *qp, const struct ibv_sge *sge, char *to)
 	return likely(ok);
 }
 
-/* What is most common: it has a short way of its own through the following. */
+/* True for the most common requests, which have a short way of their own below. */
 FAST_INLINE bool fast_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	return likely(wr->opcode == IBV_WR_SEND && wr->num_sge == 1 && wr->sg_list &&
 		      wr->sg_list->length - 1 < REFER_MAPPED - 1 && wr->sg_list->length <= qp->req.mtu);
 }
 
-/* The payload, or where it lies, to where the packet's is to be, and what is said of it in the WQE, whose opcode and
- * flags are there. Returns how many pieces lie elsewhere; less than 0: it is not for the fast path. */
+/* Writes the payload, or references to it, to `payload`, and describes it in the WQE, whose opcode and flags are set.
+ * Returns the number of pieces referred to; < 0: not for the fast path. */
 int fast_put(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload);
 
-/* The same of what is common. */
+/* fast_put() for a common request. */
 FAST_INLINE int fast_put_common(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr, char *payload)
 {
 	const struct ibv_sge *sge = wr->sg_list;
@@ -86,11 +86,11 @@ FAST_INLINE int fast_put_common(struct qp *qp, struct wqe *w, const struct ibv_s
 	return fast_copy(qp, sge, payload) ? 0 : -1;
 }
 
-/* The steps of a work request that leaves at once: w is at sq.tail. */
+/* Traces the steps of a work request that leaves at once: w is at sq.tail. */
 void fast_trace_send(const struct qp *qp, const struct wqe *w);
 
-/* Posts one work request and makes its packet, which has to be sent at once: values to *p, payload (or where it lies)
- * to `payload`, with room for FAST_RING_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
+/* Posts one work request and makes its packet, which must be sent at once: values to *p, payload (or references) to
+ * `payload`, with room for FAST_RING_MOST bytes. False: nothing has been posted. `is_common`: a constant. */
 FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, char *payload,
 				  bool is_common)
 {
@@ -149,7 +149,7 @@ FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, s
 	return true;
 }
 
-/* Of what has been posted so: whether the transport timer has to be begun, and does that. */
+/* True if the transport timer runs; engine_fast_time() starts it. After engine_fast_send(). */
 FAST_INLINE bool engine_fast_is_timed(const struct qp *qp)
 {
 	return likely(qp->req.timeout_at != NEVER);
@@ -166,8 +166,7 @@ struct flow *engine_flow_near(struct qp *qp, const struct ibv_send_wr *wr, uint6
  * fast_send.c. */
 bool fast_gather(struct qp *qp, const struct ibv_send_wr *wr, uint32_t most, uint32_t *length, char *to);
 
-/* The same for one, without a WQE, as nothing is left to be done of it, though it takes a place in the queue, as all
- * do. */
+/* Posts one datagram without a WQE, as nothing is left to be done; it takes a place in the queue, as all do. */
 FAST_INLINE bool engine_fast_datagram(struct qp *qp, const struct ibv_send_wr *wr, struct flow *to, uint64_t now,
 				      struct packet *p, char *payload)
 {
@@ -217,14 +216,14 @@ FAST_INLINE bool engine_fast_datagram(struct qp *qp, const struct ibv_send_wr *w
 	return true;
 }
 
-/* By udp: whether a request is one that engine_fast_send_udp() takes, on an idle QP. */
+/* True if engine_fast_send_udp() takes the request, on an idle QP. */
 bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
-/* Such a one: posts it, and makes its packet, and that of an ACK if one is due. They have to be sent at once, as one
- * train; the payload of the first is copied to `payload`. `budget`: as of a tx batch. Returns how many; 0: nothing has
- * been posted, as its memory is not to be had this way. */
+/* Posts such a request, and makes its packet, and that of an ACK if one is due. Both must be sent at once, as one
+ * train; the payload of the first is copied to `payload`. `budget`: as in a tx batch. Returns the number of packets; 0:
+ * nothing has been posted, as the memory cannot be read this way. */
 uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
 			      struct packet packet[2]) REQUIRES(qp->lock);
-/* All that have been posted so are sent, `wr` first: they are complete. Before anything else is done with the QP. */
+/* Completes datagrams posted so, from `wr` on: they are sent. Called before anything else is done with the QP. */
 void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define NO_LIMIT LOSSLESS_WINDOW /* more messages than a window of bytes holds */
 
-/* The time may step back: between local peers it is sometimes only roughly known (loop/loop.h). */
+/* Time since `then`, in ns; the time may step back, as between local peers it is known roughly only (loop/loop.h). */
 static uint64_t since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
@@ -42,7 +42,7 @@ static uint32_t most_bytes(const struct qp *qp, const struct flow *f)
 	return f->peer == FLOW_NEW ? min_of(FREE_BYTES, window) : window;
 }
 
-/* What a sender may send unasked. */
+/* Messages that a sender may send without a grant. */
 static uint32_t free_messages(const struct qp *qp)
 {
 	return qp->req.uncredited ? NO_LIMIT : FREE_MESSAGES;
@@ -65,7 +65,7 @@ static bool flow_is_multicast(uint32_t qpn, const struct path *path)
 	return qpn == QPN_MASK || path->dgid.raw[0] == 0xff;
 }
 
-/* The entry of this receiver. A new one replaces the least recently used. */
+/* The flow of this receiver. A new one replaces the least recently used. */
 static struct flow *flow_find(struct qp *qp, uint32_t qpn, const struct path *path)
 {
 	struct flow *f = &qp->flow[0];
@@ -102,8 +102,8 @@ static void look_near(struct qp *qp, const struct tx_batch *batch, struct flow *
 		f->next = batch->near->find(qp, wqe_path(&qp->sq, w), w->remote_qpn, batch->now);
 }
 
-/* A credit request must not overtake packets on the other link: a receiver that answers is first asked whether it
- * has all of those. */
+/* True if a credit request has to wait: it must not overtake packets on the other link. A receiver that answers is
+ * first asked whether it has all of those. */
 static bool is_changing(struct flow *f)
 {
 	if (!f->next)
@@ -163,7 +163,7 @@ static void flow_ask(struct qp *qp, struct tx_batch *batch, struct flow *f, stru
 	look_near(qp, batch, f, w);
 }
 
-/* Other senders may have its credits by now. */
+/* Forgets credits, which other senders may have by now. */
 static void forget_credit(const struct qp *qp, struct flow *f)
 {
 	f->credits = min_of(f->credits, messages_ahead(f) + free_messages(qp));
@@ -174,7 +174,8 @@ static uint64_t patience_ends(const struct flow *f)
 	return f->patient_at + (f->peer == FLOW_NEW ? CREDIT_NEW : CREDIT_PATIENCE);
 }
 
-/* A packet waits for the receiver. False: it has waited long enough; the receiver counts as silent from now on. */
+/* True if a packet still waits for the receiver. False: it has waited long enough; the receiver counts as silent from
+ * now on. */
 static bool is_waited_for(const struct tx_batch *batch, struct flow *f)
 {
 	if (!f->held_at)
@@ -225,7 +226,7 @@ void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe
 		flow_ask(qp, batch, f, w);
 }
 
-/* Whether one more small message makes a credit request due. */
+/* True if one more small message makes a credit request due. */
 static bool asks_next(const struct qp *qp, const struct flow *f)
 {
 	return !f->open && (bytes_ahead(f) + FAST_RING_MOST + PACKET_OVERHEAD >= most_bytes(qp, f) / 2 ||
@@ -290,8 +291,8 @@ void flow_reset(struct qp *qp)
 
 /* ---- the receiver ---- */
 
-/* Credit grants age only when a credit request comes, by one period at most: so a receiver that is slow does not
- * take a sender for silent just because it has not read that sender's packets. */
+/* Ages credit grants, only when a credit request comes and by one period at most: so a slow receiver does not take a
+ * sender for silent just because it has not read that sender's packets. */
 static void pass_time(struct rq *rq, uint64_t now) REQUIRES(rq->lock)
 {
 	if (since(rq->period_at, now) < CREDIT_PERIOD)
@@ -317,8 +318,8 @@ struct credit *flow_credit(struct qp *qp, uint32_t qpn, const union ibv_gid *to)
 				      : &qp->credit[0]; /* the first sender gets the credits kept for an expected one */
 }
 
-/* A new sender replaces the one whose last request is oldest; the first sender gets the credits kept for an
- * expected one. */
+/* Makes an entry for a new sender, in place of the one whose last request is oldest; the first sender gets the credits
+ * kept for an expected one. */
 static struct credit *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const union ibv_gid *to) REQUIRES(rq->lock)
 {
 	struct credit *p = &qp->credit[0];
@@ -333,7 +334,7 @@ static struct credit *replace(struct qp *qp, struct rq *rq, uint32_t qpn, const 
 	return p;
 }
 
-/* Receives that are kept for senders that have not asked yet. */
+/* Number of receives that are kept for senders without a request yet. */
 static uint32_t flow_expected(const struct rq *rq) REQUIRES(rq->lock)
 {
 	uint32_t n = 0;
@@ -355,8 +356,8 @@ void flow_expect(struct qp *qp)
 	lock_drop(&rq->lock);
 }
 
-/* Where other senders may ask as well, half of the free receives are left to them. Credits that were granted before
- * and are not used yet stay granted: the messages may be in flight. */
+/* Number of receives granted. Half of the free ones are left to other senders that may ask. Unused credits stay
+ * granted: the messages may be in flight. */
 static uint32_t receives_for(struct qp *qp, const struct packet *credit_request, const union ibv_gid *from,
 			     uint64_t now)
 {

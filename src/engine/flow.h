@@ -20,20 +20,20 @@
 #include "engine/request.h"
 #include "object/flow.h"
 
-/* The receiver of a request at the cursor. */
+/* The flow of the request at the cursor. */
 struct flow *flow_of(struct qp *qp, struct wqe *w);
-/* Whether the packet at the cursor has to wait for its receiver. */
+/* True if the packet at the cursor has to wait for its receiver. */
 bool flow_holds(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w);
-/* Room for the packet at the cursor, or a credit request, where it is to go. False: the tx batch is full. */
+/* Reserves room for the packet at the cursor, or a credit request. False: the tx batch is full. */
 bool flow_reserve(struct qp *qp, struct tx_batch *batch, struct flow *f, uint32_t length);
-/* There was no room for a packet: whether it is lost, as the receiver has been waited for long enough. */
+/* True if a packet without room is lost, as the receiver has been waited for long enough. */
 bool flow_loses(struct qp *qp, struct tx_batch *batch, struct flow *f);
-/* The room is not used. */
+/* Gives back reserved room. */
 void flow_release(const struct tx_batch *batch, const struct flow *f, uint32_t length);
-/* The packet at the cursor is in the tx batch. */
+/* Notes that the packet at the cursor is in the tx batch. */
 void flow_sent(struct qp *qp, struct tx_batch *batch, struct flow *f, struct wqe *w, uint32_t bytes);
 
-/* Counts what has been sent; `message`: one that takes a receive ends with it. */
+/* Counts sent bytes; `message`: a message that takes a receive ends with them. */
 static inline void flow_count(struct flow *f, uint32_t bytes, bool message, uint64_t now)
 {
 	f->sent.bytes += bytes + PACKET_OVERHEAD;
@@ -41,15 +41,15 @@ static inline void flow_count(struct flow *f, uint32_t bytes, bool message, uint
 	f->used = now ?: 1;
 }
 
-/* OPCODE_CREDIT_GRANT from a receiver. */
+/* Takes an OPCODE_CREDIT_GRANT. */
 void flow_granted(struct qp *qp, const struct packet *p, const union ibv_gid *from);
-/* When the packet that waits may be sent, or given up: ns; NEVER: none waits. */
+/* Time in ns at which a waiting packet may be sent, or given up; NEVER: none waits. */
 uint64_t flow_deadline(const struct qp *qp);
-/* To RESET: forgets what was granted. */
+/* Forgets all grants, in RESET. */
 void flow_reset(struct qp *qp);
-/* What this sender has been granted; NULL: nothing. */
+/* Credits granted to this sender; NULL: none. */
 struct credit *flow_credit(struct qp *qp, uint32_t qpn, const union ibv_gid *to);
-/* With an SRQ, in RTR: somebody may be about to send, unasked at first. */
+/* Keeps credits of an SRQ for a sender that may begin without a grant, in RTR. */
 void flow_expect(struct qp *qp);
 
 #endif

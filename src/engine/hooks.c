@@ -46,7 +46,7 @@ bool faults_ask(struct qp *qp, struct inject_event *e, struct inject_verdict *v)
 	return q && inject_ask(e, q, v);
 }
 
-/* The number of the region that a key names, itself or by a window; 0: none. */
+/* The number of the region of a key, itself or by a window; 0: none. */
 static uint32_t region_number(struct qp *qp, uint32_t key)
 {
 	struct mr *mr = mr_get(qp->hca, key);
@@ -61,7 +61,7 @@ static uint32_t region_number(struct qp *qp, uint32_t key)
 	return number;
 }
 
-/* What revoke and what is done elsewhere mean, wherever memory is used. */
+/* Does the verdicts that concern memory, wherever memory is used. */
 static void act_on_memory(struct qp *qp, uint32_t key, const struct inject_verdict *v)
 {
 	if (v->action == DO_REVOKE)
@@ -70,8 +70,6 @@ static void act_on_memory(struct qp *qp, uint32_t key, const struct inject_verdi
 		faults_act(qp, v);
 }
 
-/* A request or a receive is about to use these. What is refused names no region then. Returns for how long it is to
- * wait, ns. */
 uint64_t faults_use_local(struct qp *qp, struct ibv_sge *sge, uint32_t count, enum rule_use use, uint64_t wr_id)
 {
 	struct inject_verdict v;
@@ -163,14 +161,14 @@ bool hooks_onesided(struct qp *qp, const struct wqe *w)
 	return false;
 }
 
-/* The CQ loses this completion and is in error, as if it had been full. */
+/* Drops a completion and puts the CQ in error, as if it had been full. */
 static void overrun(struct cq *cq) NO_LOCK_ANALYSIS
 {
 	lock_take(&cq->lock);
 	cq_refuse(cq);
 }
 
-/* The status that a completion gets. What completes behind one with an error is flushed. */
+/* The status of a completion. Completions behind one with an error are flushed. */
 static enum ibv_wc_status status_of(struct qp *qp, struct cq *cq, struct inject_event *e)
 {
 	struct inject_verdict v;

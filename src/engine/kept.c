@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/tuned.h"
 
-/* What is to be answered again: a ring, oldest first. */
+/* PSNs to be answered again: a ring, oldest first. */
 struct repairs {
 	uint32_t head, count;
 	struct repair {
@@ -90,7 +90,7 @@ static bool is_owed(struct repairs *q, psn_t psn)
 	return false;
 }
 
-/* Whether the peer may have sent the request, which has not come. A stranger knows no key either. */
+/* True if the peer may have sent the request, which has not come. A stranger knows no key. */
 static bool may_be_missing(const struct qp *qp, const struct packet *p)
 {
 	int32_t ahead = psn_diff(p->psn, qp->resp.expected);
@@ -118,7 +118,8 @@ void kept_asked(struct qp *qp, const struct packet *p)
 	r->repair_owed = true;
 }
 
-/* What the packet carries: of an atomic the result, in the byte order of the wire. False: nothing that is known. */
+/* Finds the bytes that the packet carries; of an atomic, the result in the byte order of the wire. False: none are
+ * known. */
 static bool find_bytes(struct qp *qp, struct tx_batch *batch, psn_t psn, const char **bytes, uint32_t *length)
 {
 	const struct answer_record *a = find_answer(&qp->resp, psn, true);

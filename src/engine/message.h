@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a request does: it takes its receive, stores its payload or executes, and ends its message. Of RC, UC and XRC.
- * With qp->lock. */
+/* Messages: a request takes its receive, stores its payload or executes, and ends its message. For RC, UC and XRC. With
+ * qp->lock. */
 #ifndef UROCE_ENGINE_MESSAGE_H
 #define UROCE_ENGINE_MESSAGE_H
 
@@ -10,7 +10,7 @@
 enum verdict check_receive(struct qp *qp, const struct packet *p);
 /* Stores the payload, or executes the atomic. A READ is executed when its responses are made. */
 enum verdict execute(struct qp *qp, const struct packet *p);
-/* The message goes on, or ends with this packet, and its receive with it. */
+/* Moves the message past this packet, or ends it, with its receive. */
 void message_advance(struct qp *qp, const struct packet *p);
 
 #endif

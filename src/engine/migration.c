@@ -55,7 +55,7 @@ void migration_set(struct qp *qp, enum ibv_mig_state state, uint64_t now)
 	}
 }
 
-/* A ring does not say by which addresses a packet came. */
+/* True if the packet came by this path. A ring does not tell its addresses. */
 static bool is_by(const struct qp *qp, const struct path *path, const union ibv_gid *from, const uint8_t *to)
 {
 	if (!to)
@@ -63,14 +63,14 @@ static bool is_by(const struct qp *qp, const struct path *path, const union ibv_
 	return !memcmp(from, &path->dgid, sizeof(*from)) && !memcmp(to, &path->sgid, sizeof(path->sgid));
 }
 
-/* An answer to what has been answered. An XRC target answers from several processes, whose packets may overtake each
- * other: such a one may be of the time before the target was armed. */
+/* True for an answer to a request that was answered before. An XRC target answers from several processes, whose packets
+ * may overtake each other: a late one may be older than the arming of the target. */
 static bool is_late(const struct qp *qp, const struct packet *p)
 {
 	return !(opcode_info[p->opcode].flags & IS_REQUEST) && psn_diff(p->psn, qp->req.una) < 0;
 }
 
-/* MigReq is set, and this end is armed: the peer sends by the alternate path from now on. */
+/* Follows a peer that sends by the alternate path, as MigReq is set and this end is armed. */
 static bool migration_follow(struct qp *qp, const struct packet *p, const union ibv_gid *from, const uint8_t *to,
 			     uint64_t now)
 {
@@ -87,14 +87,14 @@ static bool migration_follow(struct qp *qp, const struct packet *p, const union 
 	return false;
 }
 
-/* The PSN that is due, as far as this process knows: the responder of a target may be in another one, which reports. */
+/* The expected PSN, as far as this process knows: the responder of a target may be in another one, which reports. */
 static psn_t migration_due(const struct qp *qp)
 {
 	return qp->xrc && qp->xrc->delegation.to ? qp->xrc->delegation.expected : qp->resp.expected;
 }
 
-/* What a peer sends that is in step. A target has sent nothing that a response could be for. Who knows the addresses
- * and the number of the QP only has one chance in 512. */
+/* True if a packet is in step with the connection. A target has sent no requests. To a stranger who knows only the
+ * addresses and the QP's number, one guess in 512 is true. */
 static bool is_in_step(const struct qp *qp, const struct packet *p)
 {
 	bool request = opcode_info[p->opcode].flags & IS_REQUEST;

@@ -11,9 +11,9 @@
 
 #include "object/qp.h"
 
-/* IBV_QP_PATH_MIG_STATE: 0, or -errno with its cause. */
+/* Checks IBV_QP_PATH_MIG_STATE: 0, or -errno with its cause. */
 int migration_check(const struct qp *qp, const struct ibv_qp_attr *a, int mask);
-/* The state has been set by the program. */
+/* Handles a migration state that the program has set. */
 void migration_set(struct qp *qp, enum ibv_mig_state state, uint64_t now);
 
 #endif

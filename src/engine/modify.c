@@ -27,7 +27,7 @@
 #define NOT_FOR       \
 	{             \
 		-1, 0 \
-	} /* no mask has all the bits that this requires */
+	} /* a required mask that no mask has */
 
 /* The attributes that a transition takes besides IBV_QP_STATE. A transport without masks does not have the
  * transition. */
@@ -161,7 +161,8 @@ static const struct masks *masks_of(const struct transition *t, const struct qp 
 	}
 }
 
-/* NOT_FOR if there is no such transition. RESET and ERR can be reached from every state, without attributes. */
+/* The masks of a transition; NOT_FOR: no such transition. RESET and ERR can be reached from every state, without
+ * attributes. */
 static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	static const struct masks none = NOT_FOR;
@@ -303,7 +304,7 @@ static void take_attributes(struct qp *qp, const struct ibv_qp_attr *a, int mask
 		qp->req.rnr_retries = a->rnr_retry;
 }
 
-/* To RESET: nothing is outstanding, and no old completion is ever polled. */
+/* Moves to RESET: nothing is outstanding, and no old completion is ever polled. */
 static void reset(struct qp *qp)
 {
 	if (qp->send_cq)
@@ -349,7 +350,7 @@ static void start_requester(struct qp *qp)
 	r->timeout_at = r->probe_at = NEVER;
 }
 
-/* Memory for the READs and atomics of the peer. Only this can fail, so it comes before anything is changed. */
+/* Takes memory for the READs and atomics of the peer. Only this can fail, so it comes before any change. */
 static int modify_resources(struct qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
 	uint32_t resources = mask & IBV_QP_MAX_DEST_RD_ATOMIC ? a->max_dest_rd_atomic : qp->attr.max_dest_rd_atomic;
@@ -361,7 +362,7 @@ static int modify_resources(struct qp *qp, const struct ibv_qp_attr *a, int mask
 	return 0;
 }
 
-/* What a state transition starts or clears. */
+/* Starts or clears what belongs to the new state. */
 static void modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	switch (to) {
@@ -393,7 +394,8 @@ static void modify_enter(struct qp *qp, enum ibv_qp_state from, enum ibv_qp_stat
 	}
 }
 
-/* Attributes for what an XRC QP does not do are ignored, as the kernel does: programs give both ends the same ones. */
+/* The mask without attributes that an XRC QP has no use for, which the kernel ignores too: programs give both ends the
+ * same ones. */
 static int heeded(const struct qp *qp, int mask)
 {
 	const int target_only = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

@@ -30,8 +30,8 @@ static const struct {
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_LOCAL_WRITE, true},
 };
 
-/* Bytes. From this length on, a fetch is faster than packets if the memory is not mapped here; if it is: REFER_MAPPED.
- */
+/* Bytes. From this length on, a fetch is faster than packets if the memory is not mapped here; if it is:
+ * REFER_MAPPED. */
 #define REFER_COPIED 32768u
 
 /* A one-sided operation: from a posted work request, or from its WQE. */
@@ -49,8 +49,8 @@ struct own_memory {
 	struct mr *mr[HCA_MAX_SGE];
 	struct iovec iov[HCA_MAX_SGE];
 	uint32_t mrs, iovs;
-	bool has_gpu; /* some of it is memory of a GPU */
-	bool keyless; /* of no region */
+	bool has_gpu; /* some of the memory is of a GPU */
+	bool keyless; /* memory of no region */
 };
 
 static inline void let_go(struct own_memory *h)
@@ -102,7 +102,7 @@ static inline bool take_request_memory(struct qp *qp, const struct access *e, st
 	h->keyless = e->keyless;
 	if (e->keyless) {
 		for (uint32_t i = 0; i < e->count; i++)
-			if (e->sge[i].length) /* an empty SGE needs no address */
+			if (e->sge[i].length) /* an empty SGE has no address */
 				h->iov[h->iovs++] = (struct iovec){(void *)(uintptr_t)e->sge[i].addr, e->sge[i].length};
 		return true;
 	}
@@ -138,7 +138,7 @@ static bool atomic(const struct attempt *d)
 
 	if (!at)
 		return false;
-	store_before(d, 0); /* a fault must come before the operation, or that would be done twice */
+	store_before(d, 0); /* a fault must come before the operation, which must not be done twice */
 	store_before(d, e->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? atomic_fetch_add_at(at, e->compare_add)
 								 : atomic_compare_swap_at(at, e->compare_add, e->swap));
 	return true;
@@ -157,7 +157,7 @@ static void attempt_access(void *arg)
 		d->done = atomic(d);
 }
 
-/* The operation is passed by value: so the compiler keeps it in registers on the paths that do not call this. */
+/* Tries an operation, which is passed by value: the compiler keeps it in registers on paths that do not call this. */
 static __attribute__((noinline)) bool try_access(struct qp *qp, struct access e, const struct reach_span *span,
 						 const struct own_memory *own)
 {
@@ -166,7 +166,8 @@ static __attribute__((noinline)) bool try_access(struct qp *qp, struct access e,
 	return fault_try(attempt_access, &d) && d.done;
 }
 
-/* One end or both is memory of a GPU. Atomics take the queue: they have to be atomic towards those that come by it. */
+/* Performs an operation with GPU memory at one end or both. Atomics take the queue: they must be atomic towards others
+ * that come by it. */
 static __attribute__((cold, noinline)) bool perform_gpu(struct qp *qp, uint8_t opcode, const struct reach_span *span,
 							const struct own_memory *own)
 {
@@ -195,7 +196,8 @@ static inline bool is_possible(const struct qp *qp, unsigned opcode)
 	return opcode < ARRAY_SIZE(needs) && needs[opcode].possible && qp->reach && qp->state == IBV_QPS_RTS;
 }
 
-/* False: requests that the slow path would refuse, or complete without a check of the key. */
+/* True for ordinary requests. False for those that the slow path would refuse, or complete without a check of the
+ * key. */
 static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t length, uint64_t remote_addr)
 {
 	if (length == 0 || length > HCA_MAX_MESSAGE)
@@ -213,7 +215,7 @@ bool onesided_possible(const struct qp *qp, const struct wqe *w)
 	       !qp->needs_packets;
 }
 
-/* reach_enter(), with a fast path for the place of the last access. */
+/* reach_enter(), with a fast path for the region of the last access. */
 static inline bool onesided_enter(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
 				  struct reach_span *span)
 {
@@ -268,8 +270,8 @@ bool onesided_perform(struct qp *qp, const struct wqe *w)
 	return onesided_carry_out(qp, &e);
 }
 
-/* Shows it to a capture. It takes no PSNs; the capture counts on from the next one, so that the packets of one
- * operation follow those of the one before. */
+/* Shows an operation to a capture. It takes no PSNs; the capture counts on from the next one, so that the packets of
+ * one operation follow those of the one before. */
 static void capture_access(struct qp *qp, const struct access *e, uint32_t position)
 {
 	struct own_memory hold = {0};
@@ -324,7 +326,7 @@ static inline struct access access_posted(const struct ibv_send_wr *wr, uint64_t
 	};
 }
 
-/* Called if is_possible(). Not inlined, so that SENDs do not pay for its stack frame. */
+/* Performs a posted request, if is_possible(). Not inlined, so that SENDs do not pay for its stack frame. */
 static __attribute__((noinline)) bool perform_posted(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
@@ -353,7 +355,7 @@ static __attribute__((cold, noinline)) void trace_posted(struct qp *qp, const st
 	}
 }
 
-/* The operation has no WQE, but takes a place in the queue. */
+/* Notes an operation that has no WQE, but takes a place in the queue. */
 static inline void note_done(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	if (hooks_any())
@@ -371,22 +373,22 @@ static __attribute__((noinline)) bool post_any(struct qp *qp, const struct ibv_s
 	return true;
 }
 
-/* Requests that there are slots for. */
+/* Number of free slots. */
 static inline uint32_t sq_room(const struct sq *sq)
 {
 	/* relaxed: see cq.c reclaim() */
 	return sq->depth - (sq->tail - atomic_load_explicit(&sq->reclaimed, memory_order_relaxed));
 }
 
-/* No earlier request is outstanding, and its completion has a slot. */
+/* True if no earlier request is outstanding, and the completion has a slot. */
 static inline bool onesided_fits(const struct sq *sq)
 {
 	return likely(sq->head == sq->tail && sq_room(sq));
 }
 
-/* The most frequent case: WRITEs of one piece each to the place of the last access. In a list, those that are short
- * and from one region share what leads to the memory of both ends. */
-#define RUN_LENGTH 1024u /* bytes of each, so that who closes a region does not wait for long */
+/* The most frequent case: WRITEs of one piece each to the region of the last access. In a list, short ones from one
+ * region share the look-ups of both ends' memory. */
+#define RUN_LENGTH 1024u /* bytes of each, so that a thread that closes a region does not wait for long */
 
 #define RUN_COUNT 64u
 
@@ -396,8 +398,8 @@ static inline bool write_is_plain(const struct ibv_send_wr *wr, uint32_t most)
 		      wr->sg_list->length - 1 < most);
 }
 
-/* Those behind the first, as far as they are like it: its region, `mr` (NULL: it was inline), and the place of the last
- * access allow WRITEs. Returns the rest. In locals is what does not change, as a copy may change all memory. */
+/* Writes the requests behind the first that are like it: its region, `mr` (NULL: inline data), and the region of the
+ * last access allow WRITEs. Returns the rest. Constants are in locals, as a copy may change all memory. */
 static __attribute__((noinline)) struct ibv_send_wr *write_more(struct qp *qp, struct ibv_send_wr *wr,
 								const struct mr *mr)
 {
@@ -429,7 +431,8 @@ static __attribute__((noinline)) struct ibv_send_wr *write_more(struct qp *qp, s
 	return wr;
 }
 
-/* Returns what is left: all, if the first is not to be written so. Inlined for each value of `is_inline`. */
+/* Writes a run of requests and returns the rest: all, if the first is not for this path. Inlined for each value of
+ * `is_inline`. */
 static inline __attribute__((always_inline)) struct ibv_send_wr *write_run(struct qp *qp, struct ibv_send_wr *wr,
 									   bool is_inline)
 {
@@ -460,7 +463,7 @@ static inline __attribute__((always_inline)) struct ibv_send_wr *write_run(struc
 	}
 	if (!is_inline)
 		mr_put(mr);
-	if (likely(rest != wr)) /* of what is in the list, at least the first */
+	if (likely(rest != wr)) /* at least the first one is done */
 		complete_posted(qp, wr, position, rest == wr->next ? 1 : qp->sq.tail - position, length);
 	return rest;
 }
@@ -524,7 +527,8 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	return done;
 }
 
-/* Not a WRITE without immediate: a local peer's memory is written to by who posts that, without a packet. */
+/* True if a payload may be referred to. Not of a WRITE without immediate data: a local peer's memory is written without
+ * a packet. */
 bool onesided_may_refer(const struct qp *qp, struct wqe *w)
 {
 	enum share_way way = SHARE_ON_GPU;
@@ -555,7 +559,7 @@ static bool fetch_into(struct qp *qp, const struct packet_piece *piece, struct o
 	return done;
 }
 
-/* The receive, from `offset` on. */
+/* Fetches a piece into the receive, from `offset` on. */
 static bool fetch_piece(struct qp *qp, const struct packet_piece *piece, uint64_t offset)
 {
 	const struct rwqe *to = qp->resp.recv;
@@ -566,7 +570,7 @@ static bool fetch_piece(struct qp *qp, const struct packet_piece *piece, uint64_
 	       fetch_into(qp, piece, &own);
 }
 
-/* With the caller's reference to the region. */
+/* Fetches a piece into a region, with the caller's reference to it. */
 static bool fetch_piece_to(struct qp *qp, const struct packet_piece *piece, struct mr *mr, char *at)
 {
 	struct own_memory own = {
@@ -575,7 +579,7 @@ static bool fetch_piece_to(struct qp *qp, const struct packet_piece *piece, stru
 	return (!mr_is_indirect(mr) || own.has_gpu) && fetch_into(qp, piece, &own);
 }
 
-/* Each piece of the packet goes to the receive, or to `at` of the region. */
+/* Fetches each piece of the packet, into the receive, or to `at` of the region. */
 static bool fetch_pieces(struct qp *qp, const struct packet *p, struct mr *mr, char *at)
 {
 	uint64_t offset = mr ? 0 : qp->resp.received, end = offset + p->length;
@@ -584,14 +588,14 @@ static bool fetch_pieces(struct qp *qp, const struct packet *p, struct mr *mr, c
 	if (!qp->reach || qp->needs_packets)
 		return false;
 	for (uint32_t i = 0; i < p->pieces; offset += piece.length, i++) {
-		/* the sender may change it meanwhile: so it is copied, and only the checked copy is used */
+		/* the sender may change the piece meanwhile: it is copied, and only the checked copy is used */
 		memcpy(&piece, p->payload + i * sizeof(piece), sizeof(piece));
 		__asm__ volatile("" : "+m"(piece));
 		if (piece.length > end - offset ||
 		    !(mr ? fetch_piece_to(qp, &piece, mr, at + offset) : fetch_piece(qp, &piece, offset)))
 			return false;
 	}
-	/* if the request failed meanwhile, its memory may have changed */
+	/* if the request has failed meanwhile, its memory may have changed */
 	return reach_is_open(qp->reach, &qp->reach_pair);
 }
 

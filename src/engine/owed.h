@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder owes its peer: acknowledgements and NAKs, until acknowledge.c makes packets of them. With
+/* Acknowledgements and NAKs that the responder owes its peer, until acknowledge.c makes packets of them. With
  * qp->lock. */
 #ifndef UROCE_ENGINE_OWED_H
 #define UROCE_ENGINE_OWED_H
@@ -11,8 +11,8 @@
 #include "object/early.h"
 #include "object/qp.h"
 
-/* After the fast path of engine_receive(): whether the QP has nothing to send except perhaps an ACK, which may wait
- * to travel with a request. */
+/* True if the QP has nothing to send except perhaps an ACK, which may wait to travel with a request. After the fast
+ * path of engine_receive(). */
 static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
@@ -22,16 +22,16 @@ static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 	       s->unacked < ACK_PROMPT;
 }
 
-/* An acknowledgement of all that was received leaves. */
+/* Notes that an acknowledgement of everything received leaves. */
 static inline void responder_owes_nothing(struct responder *r)
 {
 	r->ack = ACK_NONE;
 	r->unacked = 0;
 }
 
-/* Whether an ACK is to leave now; `delay`: it may wait for an answer to carry it. What was asked for at the end of a
- * message waits, when the next message has begun, for the end of that one: then one ACK does for both. More packets are
- * bound to come, and with them that end, ACK_EVERY, or an urgent one. */
+/* True if an ACK is to leave now; `delay`: the ACK may wait for an answer to carry it. A request for an ACK at the end
+ * of a message waits, when the next message has begun, for its end: one ACK serves both. More packets are bound to
+ * come, and with them that end, ACK_EVERY, or an urgent one. */
 static inline bool responder_owes_ack(const struct responder *r, bool delay)
 {
 	if (r->ack == ACK_NONE || r->unacked >= ACK_EVERY)
@@ -40,7 +40,7 @@ static inline bool responder_owes_ack(const struct responder *r, bool delay)
 	       (!delay || r->unacked >= ACK_PROMPT);
 }
 
-/* A request that leaves, between local peers, acknowledges what is due to be acknowledged. */
+/* Puts a due acknowledgement into a request that leaves, between local peers. */
 static inline void responder_give_ack(struct qp *qp, struct packet *request)
 {
 	struct responder *r = &qp->resp;
@@ -51,15 +51,16 @@ static inline void responder_give_ack(struct qp *qp, struct packet *request)
 	responder_owes_nothing(r);
 }
 
-/* A packet is refused. Another refusal of what is missing leaves a gap as it is, until responder_drop_early(). */
+/* Notes that a packet is refused. Another refusal while a gap is open leaves the gap as it is, until
+ * responder_drop_early(). */
 static inline void responder_refused(struct responder *r, enum refused what)
 {
-	assert(what != REFUSED_NONE); /* that is responder_took()'s to say */
+	assert(what != REFUSED_NONE); /* only responder_took() sets that */
 	if (what == REFUSED_GAP || r->refused == REFUSED_NONE)
 		r->refused = (uint8_t)what;
 }
 
-/* A request has been taken, which uses up so many PSNs; `flags`: of its opcode. */
+/* Notes that a request has been taken, which uses `packets` PSNs; `flags`: of its opcode. */
 static inline __attribute__((always_inline)) void responder_took(struct responder *r, const struct packet *p,
 								 uint32_t packets, uint32_t flags)
 {
@@ -78,7 +79,7 @@ static inline __attribute__((always_inline)) void responder_took(struct responde
 	r->ack = max_of(r->ack, ack);
 }
 
-/* Packets that came before their turn are dropped: the peer will send all of them again. */
+/* Drops packets that came before their turn: the peer will send all of them again. */
 void responder_drop_early(struct qp *qp);
 
 #endif

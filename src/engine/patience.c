@@ -24,7 +24,7 @@ bool patience_begin(struct qp *qp)
 		return false;
 	r->starves = true;
 	r->patient_until = 0;
-	r->look_at = 1; /* soon: the common path does not read the clock, so the time is not known here */
+	r->look_at = 1; /* as soon as possible: the common path does not read the clock */
 	return true;
 }
 

@@ -4,7 +4,7 @@
 #include "engine/complete.h"
 #include "engine/engine.h"
 
-#define LAST_BYTES 8u /* what a program may wait for at the end of a WRITE: a flag, a counter */
+#define LAST_BYTES 8u /* bytes at the end of a WRITE that a program may wait for: a flag, a counter */
 
 uint64_t faults_use_receive(struct qp *qp, const struct packet *p)
 {
@@ -16,7 +16,7 @@ uint64_t faults_use_receive(struct qp *qp, const struct packet *p)
 	return faults_use_local(qp, r->recv->sge, r->recv->num_sge, USE_WRITE, r->recv->wr_id);
 }
 
-/* The last bytes of a WRITE that will be taken. */
+/* Stores the last bytes of a WRITE that will be taken. */
 static bool place_last_of_write(struct qp *qp, const struct packet *p, uint32_t bytes)
 {
 	const struct responder *r = &qp->resp;
@@ -36,7 +36,7 @@ static bool place_last_of_write(struct qp *qp, const struct packet *p, uint32_t 
 	return ok;
 }
 
-/* The same of a SEND; its first packet takes the receive. */
+/* The same for a SEND, whose first packet takes the receive. */
 static bool place_last_of_send(struct qp *qp, const struct packet *p, uint32_t bytes)
 {
 	struct responder *r = &qp->resp;
@@ -50,7 +50,7 @@ static bool place_last_of_send(struct qp *qp, const struct packet *p, uint32_t b
 			   bytes);
 }
 
-/* The same of a READ response that is the next. */
+/* The same for the next READ response. */
 static bool place_last_of_read(struct qp *qp, const struct packet *p, uint32_t bytes)
 {
 	const struct requester *r = &qp->req;

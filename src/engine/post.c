@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work requests -> WQEs. */
+/* Posting: makes WQEs from work requests. */
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "memory/gpu.h"
 #include "object/ah.h"
 
-/* An empty SGE needs no address. False: it cannot be read. */
+/* Copies one SGE; an empty one needs no address. False: the memory cannot be read. */
 static bool copy_piece(const struct sq *sq, void *to, const struct ibv_sge *sge)
 {
 	const void *from = (const void *)(uintptr_t)sge->addr;
@@ -41,7 +41,7 @@ static uint64_t copy_inline(const struct sq *sq, struct wqe *w, const struct ibv
 	return length;
 }
 
-/* ATOMIC_WRITE: its eight bytes have a field in the WQE, whatever room the queue has. */
+/* Copies the eight bytes of an ATOMIC_WRITE, which have a field in the WQE, whatever room the queue has. */
 static uint64_t copy_word(const struct sq *sq, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
@@ -68,8 +68,8 @@ static uint64_t copy_sges(struct wqe *w, const struct ibv_send_wr *wr)
 	return length;
 }
 
-/* UD: the request stores its destination, as the address handle may be destroyed first. An address handle of
- * another domain fails the request: IBTA 10.2.4, C10-10. */
+/* Stores the destination of a UD request, as the address handle may be destroyed first. An address handle of another
+ * domain fails the request: IBTA 10.2.4, C10-10. */
 static int address(struct qp *qp, struct wqe *w, const struct ibv_send_wr *wr)
 {
 	const struct ah *ah = (const struct ah *)wr->wr.ud.ah;

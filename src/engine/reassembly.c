@@ -21,7 +21,7 @@ void reassembly_begin(struct qp *qp)
 		board_clear(&r->reads->board, r->una);
 }
 
-/* Whether a response is kept, or may be asked for again. */
+/* True if a response is kept, or may be requested again. */
 static bool keeps(const struct requester *r, psn_t psn, uint64_t now)
 {
 	const struct reassembly *m = r->reads;
@@ -41,7 +41,7 @@ static void lose(struct qp *qp, psn_t psn)
 	struct scoreboard *b = &qp->req.reads->board;
 
 	if (!wants_response_at(qp, psn)) {
-		set_add(b, &b->has, psn); /* an ACK for a later one, or a response, does for it */
+		set_add(b, &b->has, psn); /* an ACK for a later one, or a response, completes it */
 		return;
 	}
 	board_lose(b, psn);
@@ -148,7 +148,7 @@ bool reassembly_probe(struct qp *qp, uint64_t now)
 			lose(qp, psn);
 	if (!m->board.lost.count && m->works && !set_has(&m->board, &m->board.has, last))
 		lose(qp, last);
-	/* a NAK will be news */
+	/* the next NAK will be new */
 	r->gap_seen = false;
 	set_clear(r->board, &r->board->again);
 	set_absent(r);
@@ -164,7 +164,7 @@ void reassembly_ignored(struct requester *r)
 		m->ignored++;
 }
 
-/* How many packets from this one on are lost and may be asked for at once. */
+/* Number of packets from this one on that are lost and may be requested at once. */
 static uint32_t ask_span(struct qp *qp, const struct wqe *w, uint32_t packet, psn_t psn)
 {
 	const struct requester *r = &qp->req;

@@ -10,22 +10,23 @@
 #include "engine/board.h"
 #include "engine/tx_batch.h"
 
-/* A response is missing, and the requester goes back: keep responses from now on, if the peer can answer again. */
+/* Begins to keep responses, if the peer can answer again: one is missing, and the requester goes back. */
 void reassembly_begin(struct qp *qp);
-/* A response has come before its turn. False: the requester must go back. */
+/* Keeps a response that came before its turn. False: the requester must go back. */
 bool reassembly_keep(struct qp *qp, const struct packet *p, uint64_t now);
-/* The peer has taken all before `end`, but responses are missing. False: the requester must go back. */
+/* Takes the news that the peer has taken all before `end`, while responses are missing. False: the requester must go
+ * back. */
 bool reassembly_told(struct qp *qp, psn_t end, uint64_t now);
-/* OPCODE_ANSWERED_AGAIN. False: it is of no use. Otherwise *response is what it stands for. */
+/* Takes an OPCODE_ANSWERED_AGAIN. *response: the response that it stands for. False: of no use. */
 bool reassembly_answered(struct qp *qp, const struct packet *p, struct packet *response, uint64_t now);
-/* Nothing has been heard for long. What is missing before what is kept is lost; if nothing is, the last response that
- * is awaited, or a NAK, will tell. False: the requester must go back. */
+/* Handles a long silence. Missing responses before kept ones are lost; if there are none, the last awaited response, or
+ * a NAK, will tell. False: the requester must go back. */
 bool reassembly_probe(struct qp *qp, uint64_t now);
-/* The requester goes back, as it was not answered. */
+/* Notes that the requester goes back, as it was not answered. */
 void reassembly_ignored(struct requester *r);
-/* Asks again for responses that are lost. False: not for all, as the window or the tx batch is full. */
+/* Requests lost responses again. False: not all, as the window or the tx batch is full. */
 bool reassembly_ask(struct qp *qp, struct tx_batch *batch);
-/* Looks for what is missing among the responses, after others have been taken. */
+/* Looks for missing responses, after others have been taken. */
 void reassembly_look(struct qp *qp);
 
 #endif

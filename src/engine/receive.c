@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one way in: engine_receive(). First stands the fast path, for what is most common: a packet that is a whole
- * message (SEND, WRITE with immediate, datagram) and in order, or an ACK for whole messages. It changes the same state
- * as the rest of the engine, in fewer steps, and changes nothing where it declines; the slow path then finds out why.
- */
+/* The one way in: engine_receive(). First comes the fast path, for the most common packets: a whole message (SEND,
+ * WRITE with immediate data, datagram) in order, or an ACK for whole messages. It changes the same state as the rest of
+ * the engine, in fewer steps, and changes nothing where it declines; the slow path then finds the reason. */
 
 #include <string.h>
 
@@ -64,7 +63,7 @@ static bool fast_acknowledge(struct qp *qp, psn_t psn, uint64_t now, struct cq_p
 
 /* ---- the responder ---- */
 
-/* The next message, as a whole. */
+/* True if the packet is the next message, as a whole. */
 static bool fast_may_take(const struct qp *qp, const struct packet *p)
 {
 	const struct responder *r = &qp->resp;
@@ -72,8 +71,8 @@ static bool fast_may_take(const struct qp *qp, const struct packet *p)
 	return p->pieces <= 1 && p->psn.v == r->expected.v && r->inbound == INBOUND_NONE && !r->has_recv;
 }
 
-/* The receive for the message. NULL: none, or not for the fast path. A receive of an SRQ belongs to the QP from then
- * on, also if the slow path continues, which would take it next. So that is for SENDs only: nothing else of them is
+/* The receive for the message; NULL: none, or not for the fast path. A receive of an SRQ belongs to the QP from then
+ * on, also if the slow path continues, which takes it next. So SRQs serve only SENDs here: nothing else of them is
  * checked before. */
 static const struct rwqe *fast_find_receive(struct qp *qp, const struct packet *p)
 {
@@ -84,13 +83,13 @@ static const struct rwqe *fast_find_receive(struct qp *qp, const struct packet *
 	return take_receive(qp, p) ? qp->resp.recv : NULL;
 }
 
-/* Its position. */
+/* The position of that receive. */
 static uint32_t fast_position(const struct qp *qp)
 {
 	return qp->srq ? qp->resp.recv_position : qp->rq.head;
 }
 
-/* It is used up. */
+/* Uses up that receive. */
 static void fast_finish_receive(struct qp *qp)
 {
 	if (qp->srq)
@@ -117,7 +116,7 @@ static bool fast_store_write(const struct qp *qp, const struct packet *p)
 	return ok;
 }
 
-/* The region for that many bytes. NULL: the slow path finds out why not, or how. */
+/* The region for that many bytes; NULL: the slow path finds the reason, or another way. */
 static inline struct mr *fast_find_memory(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 					  uint32_t length)
 {
@@ -145,7 +144,7 @@ static inline __attribute__((always_inline)) bool fast_store_send(struct qp *qp,
 	return ok;
 }
 
-/* Stores the bytes. False: not possible here; the slow path finds out why. */
+/* Stores the bytes. False: not possible here; the slow path finds the reason. */
 static inline __attribute__((always_inline)) bool fast_store(struct qp *qp, const struct packet *p,
 							     const struct rwqe *recv, bool is_common)
 {
@@ -158,25 +157,25 @@ static inline __attribute__((always_inline)) bool fast_store(struct qp *qp, cons
 	return !p->pieces && sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 
-/* Shows the steps of a message that is taken at once. Returns the status of its completion. */
+/* Calls the hooks on a message that is taken at once. Returns the status of its completion. */
 static __attribute__((cold, noinline)) uint8_t fast_hooks(struct qp *qp, const struct packet *p, struct cqe cqe)
 {
 	bool is_write = cqe.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
 
-	if (!qp->srq) /* else take_receive() has told */
+	if (!qp->srq) /* with an SRQ, take_receive() has told */
 		trace(match, cqe.qpn, cqe.wqe, cqe.wr_id, p->psn.v, 0, 0);
 	trace(execute, cqe.qpn, p->psn.v, p->opcode, is_write ? p->va : 0, p->length, 0);
 	cqe.status = (uint8_t)settled(cqe.status);
 	return (uint8_t)hooks_complete_receive(qp, &cqe);
 }
 
-/* What is most common: it has a short way of its own through the following. */
+/* True for the most common packets, which have a short way of their own below. */
 static inline bool fast_take_is_common(const struct qp *qp, const struct packet *p)
 {
 	return likely(p->opcode == OP_SEND_ONLY && !p->pieces && !qp->srq && qp->rq.head != qp->rq.tail);
 }
 
-/* `is_common`: a constant. */
+/* Takes a request. `is_common`: a constant. */
 static inline __attribute__((always_inline)) bool fast_take_any(struct qp *qp, const struct packet *p,
 								struct cq_poller *poller, bool is_common)
 {
@@ -210,7 +209,7 @@ static __attribute__((noinline)) bool fast_take_rare(struct qp *qp, const struct
 	return fast_take_any(qp, p, poller, false);
 }
 
-/* A request that begins and ends a message. */
+/* Takes a request that begins and ends a message. */
 static inline bool fast_take(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
 	return fast_take_is_common(qp, p) ? fast_take_any(qp, p, poller, true) : fast_take_rare(qp, p, poller);
@@ -225,7 +224,7 @@ static inline bool fast_receive_rc(struct qp *qp, const struct packet *p, uint64
 	       fast_take(qp, p, poller);
 }
 
-/* As fast_store(). */
+/* fast_store() for a datagram. */
 static bool fast_store_datagram(struct qp *qp, const struct packet *p, const union ibv_gid *from,
 				const struct rwqe *recv)
 {
@@ -246,7 +245,7 @@ static bool fast_store_datagram(struct qp *qp, const struct packet *p, const uni
 	return ok;
 }
 
-/* With an SRQ the slow path takes it: a credit is used up once, whether there is a receive or not. */
+/* Takes a datagram. With an SRQ the slow path does: a credit is used up once, with or without a receive. */
 static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union ibv_gid *from, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != (TRANSPORT_UD | OP_SEND_ONLY);
@@ -273,7 +272,7 @@ static bool fast_receive_ud(struct qp *qp, const struct packet *p, const union i
 	return true;
 }
 
-/* What both paths look at first: IBTA 9.6.1. */
+/* True if the packet is of the one partition: IBTA 9.6.1. Both paths check this first. */
 static inline bool is_for_partition(const struct packet *p)
 {
 	return (p->pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
@@ -284,14 +283,15 @@ static bool from_peer(const struct qp *qp, const union ibv_gid *from)
 	return !memcmp(from, &qp->path.dgid, sizeof(*from));
 }
 
-/* An end that only receives may stay in RTR: it is let in once COMM_EST has been reported. */
+/* True if the state lets the fast path receive. An end that only receives may stay in RTR: it may once COMM_EST has
+ * been reported. */
 static inline bool fast_may_receive(const struct qp *qp)
 {
 	return likely(qp->state == IBV_QPS_RTS || (qp->state == IBV_QPS_RTR && qp->comm_est));
 }
 
-/* UNTIMED: by a local peer's ring, whose packets are the peer's, and of the one partition. What comes with a time for a
- * QP that uses a ring is late, or has been declined already. */
+/* The fast path. UNTIMED: by a local peer's ring, whose packets are the peer's, and of the one partition. A packet with
+ * a time for a QP that uses a ring is late, or was declined before. */
 static inline bool fast_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 				struct cq_poller *poller)
 {
@@ -310,8 +310,8 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 
 /* ---- the slow path ---- */
 
-/* Whether the PSN shows that the packet is the peer's: that of the next request, or of an answer to what is in flight.
- * A stranger who forges the peer's address knows neither. */
+/* True if the PSN shows that the packet is the peer's: of the next request, or of an answer to a packet in flight. A
+ * stranger who forges the peer's address knows neither. */
 static bool is_in_sequence(const struct qp *qp, const struct packet *p)
 {
 	if (opcode_info[p->opcode].flags & IS_REQUEST)
@@ -324,9 +324,9 @@ static void receive_request(struct qp *qp, const struct packet *p, uint64_t now)
 	if (p->acknowledges && qp->state != IBV_QPS_RTR)
 		completer_acknowledged(qp, p->acknowledged, now);
 	if (unlikely(qp->state == IBV_QPS_ERR))
-		return; /* what waited to fail was the next to complete */
+		return; /* the request that waited to fail was the next to complete */
 	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
-		return; /* it only asks */
+		return; /* the packet only asks */
 	if (qp->state == IBV_QPS_RTR && !qp->comm_est && (is_in_sequence(qp, p) || !is_reliable(qp))) {
 		qp->comm_est = true;
 		qp->hca->ops->qp_event(qp, IBV_EVENT_COMM_EST);
@@ -344,7 +344,7 @@ bool engine_admits(const struct qp *qp, const struct packet *p, const union ibv_
 	       from_peer(qp, from);
 }
 
-/* What only a uroce sends to another one. */
+/* Takes packets of the extensions between two uroce. */
 static void receive_extension(struct qp *qp, const struct packet *p, bool sends, uint64_t now) REQUIRES(qp->lock)
 {
 	if (p->opcode == OPCODE_ANSWER_AGAIN)

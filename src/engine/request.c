@@ -21,12 +21,12 @@ static const struct {
 	[IBV_WR_ATOMIC_WRITE] = {.only = OP_ATOMIC_WRITE},
 };
 
-/* Why a work request cannot be sent at all; IBV_WC_SUCCESS if it can. A datagram that is too long fails as it does
- * on adapters; by IBTA C10-93.1.1 it would vanish and succeed. */
+/* The status of a work request that cannot be sent at all; IBV_WC_SUCCESS if it can. A datagram that is too long fails
+ * as on adapters; by IBTA C10-93.1.1 it would vanish and succeed. */
 static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 {
 	bool writes_word = w->opcode == IBV_WR_ATOMIC_WRITE;
-	bool whole = qp->transport == TRANSPORT_UD || qp->transport == TRANSPORT_RAW; /* in one packet */
+	bool whole = qp->transport == TRANSPORT_UD || qp->transport == TRANSPORT_RAW; /* must fit into one packet */
 
 	if (w->status != IBV_WC_SUCCESS)
 		return w->status;
@@ -42,7 +42,7 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct wqe *w)
 	return IBV_WC_SUCCESS;
 }
 
-/* Executes a work request that needs no peer: at its turn in the queue. It completes after those before it. */
+/* Executes a work request that needs no peer, at its turn in the queue. It completes after those before it. */
 static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w)
 {
 	const struct window_bind bind = {
@@ -59,8 +59,7 @@ static enum ibv_wc_status execute_local(struct qp *qp, const struct wqe *w)
 	return ok ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 }
 
-/* A work request that fails on this side waits until those before it are complete, so that completions stay in
- * order. */
+/* Fails a work request on this side. It waits until those before it are complete, so that completions stay in order. */
 static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status status)
 {
 	struct wqe *w = sq_at(&qp->sq, position);
@@ -134,7 +133,7 @@ static uint8_t opcode_of(const struct wqe *w, bool first, bool last)
 	return first ? opcodes[w->opcode].first : last ? opcodes[w->opcode].last : opcodes[w->opcode].middle;
 }
 
-/* The payload of a packet, or references to it. False: an SGE is not memory of the domain. */
+/* Adds the payload of a packet, or references to it. False: an SGE is not memory of the domain. */
 static bool requester_fill(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct wqe *w, uint64_t offset,
 			   uint32_t length)
 {

@@ -24,9 +24,9 @@ static uint32_t train_charge(const struct qp *qp, const struct wqe *w)
 	return wqe_charge(qp, w, r->packet, r->packet + min_of(train, left));
 }
 
-/* Whether the window has room for the packet at the cursor. A train begins only when the window has room for all of
- * it, provided that the window is at least twice as wide: then this waits for one more ACK at most. Otherwise the
- * window's edge would cut trains. */
+/* True if the window has room for the packet at the cursor. A train begins only when the window has room for all of it,
+ * provided that the window is at least twice as wide: then this waits for one more ACK at most. Otherwise the window's
+ * edge would cut trains. */
 static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bool begins)
 {
 	const struct requester *r = &qp->req;
@@ -44,13 +44,13 @@ static bool requester_window_allows(const struct qp *qp, const struct wqe *w, bo
 	return need <= room;
 }
 
-/* Whether a tx batch holds a whole train of packets like the one at the cursor. */
+/* True if a tx batch holds a whole train of packets like the one at the cursor. */
 static bool is_small(const struct wqe *w)
 {
 	return w->packets == 1 && w->length <= TRAIN / BATCH_PACKETS;
 }
 
-/* Whether nothing more fits into the window after the packets at the cursor, which have this charge: then the
+/* True if nothing more fits into the window after the packets at the cursor, which have this charge: then the
  * connection waits for their ACK. */
 static bool window_ends(const struct qp *qp, uint32_t charge, bool train_ends)
 {
@@ -70,8 +70,8 @@ static void start_timing(struct requester *r, psn_t psn, bool new, uint64_t now)
 	}
 }
 
-/* Whether the request at the cursor waits for those before it, so that it can be executed as a one-sided operation.
- * A READ would wait for an answer in any case; a WRITE of one packet is sent sooner. */
+/* True if the request at the cursor waits for those before it, so that it can be executed as a one-sided operation. A
+ * READ would wait for an answer in any case; a WRITE of one packet is sent sooner. */
 static bool waits_to_be_onesided(const struct qp *qp, const struct wqe *w)
 {
 	const struct requester *r = &qp->req;
@@ -80,7 +80,7 @@ static bool waits_to_be_onesided(const struct qp *qp, const struct wqe *w)
 	       onesided_possible(qp, w) && (int32_t)(r->wqe - r->hasty) >= 0;
 }
 
-/* Executes it as a one-sided operation. False: it goes out as packets. */
+/* Executes the request at the cursor as a one-sided operation. False: it goes out as packets. */
 static bool done_onesided(struct qp *qp, const struct wqe *w)
 {
 	struct requester *r = &qp->req;
@@ -99,10 +99,10 @@ static bool done_onesided(struct qp *qp, const struct wqe *w)
 	return true;
 }
 
-/* Whether to request an ACK for the packets at the cursor: often enough that the window never runs dry, and at the
- * end of the last posted message. One ACK covers the messages before it as well. In two-way traffic, a message that
- * is not signalled requests an ACK only now and then: the ACK would be a second packet beside the peer's next
- * message. If no later packet requests one, a probe does. */
+/* True if the packets at the cursor request an ACK: often enough that the window never runs dry, and at the end of the
+ * last posted message. One ACK covers the messages before it too. In two-way traffic, a message that is not signalled
+ * requests an ACK only now and then: the ACK would be a second packet beside the peer's next message. If no later
+ * packet requests one, a probe does. */
 NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	static bool
 	requester_asks(const struct qp *qp, uint64_t now, const struct wqe *w, uint32_t span, uint32_t charge,
@@ -232,7 +232,8 @@ static bool requester_may_send(const struct qp *qp)
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.pause;
 }
 
-/* What the peer's socket holds, which the peer empties once in DRAINED at least: a long path holds more. */
+/* Limits the window to what the peer's socket holds, which the peer empties once in DRAINED at least: a long path holds
+ * more. */
 
 static void limit_window(struct requester *r, uint32_t budget)
 {
@@ -243,7 +244,7 @@ static void limit_window(struct requester *r, uint32_t budget)
 	r->window = min_of(r->window, (uint32_t)limit);
 }
 
-/* The state changes of requester_send_next() for a request of one packet. Returns whether an ACK is requested. */
+/* The state changes of requester_send_next() for a request of one packet. True: an ACK is requested. */
 bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget)
 {
 	struct requester *r = &qp->req;
@@ -263,7 +264,7 @@ bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint
 	return ask;
 }
 
-/* What is lost goes before what is new. False: it has not all been sent. */
+/* Sends lost packets before new ones. False: not all have been sent. */
 static bool requester_repair(struct qp *qp, struct tx_batch *batch)
 {
 	uint32_t before = batch->packets;
@@ -305,7 +306,7 @@ bool requester_can_run(const struct qp *qp)
 	if (!requester_may_send(qp))
 		return false;
 	if (scoreboard_has_lost(r))
-		return scoreboard_may_repair(qp); /* nothing leaves before it */
+		return scoreboard_may_repair(qp); /* nothing leaves before lost packets */
 	if (r->probe_wanted)
 		return true;
 	if (r->wqe == qp->sq.tail || w->state == WQE_ERROR || waits_to_be_onesided(qp, w))
@@ -328,7 +329,7 @@ void engine_start_over(struct qp *qp)
 	for (uint32_t i = r->wqe; i != qp->sq.tail; i++) {
 		struct wqe *w = sq_at(&qp->sq, i);
 
-		if (w->state == WQE_PROCESSING && w->packets) /* what is local is done, and only waits for its turn */
+		if (w->state == WQE_PROCESSING && w->packets) /* a local request is done, and waits only for its turn */
 			w->state = WQE_POSTED;
 	}
 }
@@ -348,7 +349,7 @@ bool engine_change_link(struct qp *qp, uint32_t mtu)
 	r->window = mtu ? LOSSLESS_WINDOW : FIRST_WINDOW;
 	r->threshold = UINT32_MAX;
 	if (mtu)
-		scoreboard_stop(qp); /* nothing is lost there, and nobody tells of it */
+		scoreboard_stop(qp); /* a lossless link needs no scoreboard */
 	else
 		scoreboard_clear(qp);
 	engine_set_lane(qp);

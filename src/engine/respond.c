@@ -46,15 +46,15 @@ static void retire_response(struct responder *r, const struct response *s)
 		responder_owes_nothing(r);
 }
 
-/* The region is gone. For a READ that has been answered before this is no reason to fail the QP: the duplicate may have
- * come late, after ibv_dereg_mr(3). A peer that still waits for the data gets the NAK; any other ignores it. */
+/* Handles a READ whose region is gone. If it was answered before, that is no reason to fail the QP: the duplicate may
+ * have come late, after ibv_dereg_mr(3). A peer that still waits for the data gets the NAK; any other ignores it. */
 static bool read_failed(struct qp *qp, const struct response *s)
 {
 	if (!s->again) {
 		responder_unreadable(qp, s->psn);
 		return false;
 	}
-	if (!qp->resp.nak) { /* one that waits is about a request that the peer sends now */
+	if (!qp->resp.nak) { /* a queued NAK is about a request that the peer sends now */
 		qp->resp.nak = NAK_REMOTE_ACCESS;
 		qp->resp.nak_psn = s->psn;
 	}

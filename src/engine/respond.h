@@ -5,7 +5,7 @@
 
 #include "engine/tx_batch.h"
 
-/* The memory of the READ response at this PSN cannot be read: engine_unreadable(). */
+/* Handles a READ response at this PSN whose memory cannot be read: engine_unreadable(). */
 void responder_unreadable(struct qp *qp, psn_t psn);
 /* Makes the responses in PSN order. True: the tx batch was too small. */
 bool responder_run(struct qp *qp, struct tx_batch *batch);

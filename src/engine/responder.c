@@ -162,7 +162,7 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 	};
 
 	if (check_psn(qp, p) != ACCEPT || !qp_is_receiving(qp))
-		return; /* it would not be executed either */
+		return; /* the packet would not be executed either */
 	if (p->acknowledges && qp->state != IBV_QPS_RTR)
 		completer_acknowledged(qp, p->acknowledged, now);
 	if ((syndrome & SYNDROME_KIND) == SYNDROME_RNR) {
@@ -178,8 +178,8 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 	qp->inject->refuses = false;
 }
 
-/* A request comes before its turn. Nothing is kept after another refusal than a gap: then the peer sends everything
- * again. */
+/* Keeps a request that comes before its turn, unless another refusal than a gap came first: then the peer sends
+ * everything again. */
 static void keep_early(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	struct responder *r = &qp->resp;
@@ -194,7 +194,7 @@ static void keep_early(struct qp *qp, const struct packet *p, enum verdict verdi
 		r->sack_owed &= r->early != NULL;
 }
 
-/* The request whose turn it is. True: it is done. */
+/* Takes the next request. True: done. */
 static bool responder_take(struct qp *qp, const struct packet *p, uint64_t now)
 {
 	enum verdict verdict = check_sequence(qp, p) ?: check_operation(qp, p) ?: check_srq(qp, p)
@@ -210,7 +210,7 @@ static bool responder_take(struct qp *qp, const struct packet *p, uint64_t now)
 	return verdict == ACCEPT;
 }
 
-/* A gap may be filled: what waited behind it follows. The peer wants to know soon. */
+/* Takes kept requests behind a gap that may be filled. The peer wants to know soon. */
 static void take_early(struct qp *qp, uint64_t now)
 {
 	struct responder *r = &qp->resp;

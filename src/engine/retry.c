@@ -93,7 +93,7 @@ static void time_out(struct qp *qp, uint64_t now)
 	if (!spend_retry(qp))
 		return;
 	note_loss(qp, true);
-	/* what is known of the peer is believed once */
+	/* reports of the peer are trusted once */
 	if (r->retries + 1 != qp->attr.retry_cnt || r->rd_count || !scoreboard_lose_all(qp, false))
 		go_back(qp, r->una, RETRY_TIMEOUT);
 	r->gap_seen = false;
@@ -120,9 +120,9 @@ static void retry_probe(struct qp *qp, uint64_t now)
 {
 	struct requester *r = &qp->req;
 
-	/* The last packet alone tells the most for the least, except if the peer has reported a gap already (it
-	 * does so once, so it would be silent now), or if a response is missing. A peer that knows selective
-	 * acknowledgements is not silent; what is missing before what it has is lost. */
+	/* Sends the last packet alone, which tells most for least, except if the peer has reported a gap already (it
+	 * reports a gap once, so it would be silent now), or if a response is missing. A peer that knows selective
+	 * acknowledgements is not silent; packets missing before those that it has are lost. */
 	if (r->rd_count && r->probes < READ_PROBES && reassembly_probe(qp, now)) {
 		scoreboard_lose_all(qp, true);
 	} else if (r->rd_count || (!r->board && (r->gap_seen || r->probes))) {

@@ -33,7 +33,7 @@ bool engine_rests(const struct qp *qp)
 {
 	const struct responder *r = &qp->resp;
 
-	/* not after a NAK either: the packets that it asked for may be for the process to which the responder moves */
+	/* not after a NAK either: packets that it requested may be for the process to which the responder moves */
 	return r->inbound == INBOUND_NONE && !r->response_count && !r->nak;
 }
 
@@ -45,7 +45,7 @@ void engine_fail_with(struct qp *qp, enum ibv_event_type event)
 
 static const struct packet ack_alone = {.opcode = OP_ACKNOWLEDGE};
 
-/* Whether these packets and an ACK can be one train that ends with the ACK: then the receiver reads the ACK first
+/* True if these packets and an ACK can be one train that ends with the ACK: then the receiver reads the ACK first
  * (link/udp_receive.c). */
 static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 {
@@ -57,8 +57,8 @@ static bool make_a_train(const struct tx *tx, uint32_t count, uint32_t ack)
 	return equal && bytes >= ack && count < BATCH_TRAINS && count * bytes <= TRAIN;
 }
 
-/* The peer must not see what this end does next before the ACK of what it has received, as with adapters, unless
- * the order is known not to matter. */
+/* Puts the ACK first, unless the order is known not to matter: as with adapters, the peer must not see later requests
+ * of this end before the ACK of packets received before. */
 static void put_ack_first(const struct qp *qp, struct tx_batch *batch, uint32_t first, uint32_t ack)
 {
 	struct tx *tx = &batch->tx[first], last;

@@ -7,13 +7,13 @@
 #include "engine/timers.h"
 #include "engine/tuned.h"
 
-/* The end of what the board can say something of. */
+/* The end of the PSNs that the board covers. */
 static psn_t board_end(const struct requester *r)
 {
 	return psn_add(r->una, min_of((uint32_t)psn_diff(r->next, r->una), r->board->size));
 }
 
-/* A READ is one packet, which is lost once. */
+/* Marks a READ as lost: one packet. */
 static void lose_request(struct qp *qp, psn_t psn)
 {
 	struct scoreboard *b = qp->req.board;
@@ -29,8 +29,8 @@ static void lose_request(struct qp *qp, psn_t psn)
 	board_lose(b, psn);
 }
 
-/* Finds what is lost in [first, end), of which the peer has just told. Of other packets it may have told before those
- * came that were sent again after them. */
+/* Finds lost packets in [first, end), of which the peer has just told. Its news of other packets may be older than
+ * packets sent again after them. */
 static bool find_lost(struct qp *qp, psn_t first, psn_t end)
 {
 	struct requester *r = &qp->req;
@@ -72,7 +72,7 @@ bool scoreboard_repair(struct qp *qp, struct tx_batch *batch)
 		struct wqe *w = find_packet(qp, psn, &position, &packet);
 		bool ask;
 
-		if (w->state == WQE_ERROR) { /* it will fail when those before it are complete */
+		if (w->state == WQE_ERROR) { /* the request fails when those before it are complete */
 			set_remove(b, &b->lost, psn);
 			continue;
 		}

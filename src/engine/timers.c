@@ -9,9 +9,9 @@
  * are scarce, a live peer can be silent for long: usually it fires late. If lossless, it is not restarted at each ACK,
  * but when it fires (see `moved`), so it fires up to one period late. */
 static const struct timer_range {
-	uint8_t times, first; /* of T, until it fires; the same for requests that have not timed out yet */
-	uint8_t periods;      /* in so many pieces */
-	uint8_t rnr;	      /* times the RNR timer */
+	uint8_t times, first; /* multiples of T until it fires; the same for requests that have not timed out yet */
+	uint8_t periods;      /* number of periods of that time */
+	uint8_t rnr;	      /* multiples of the RNR timer */
 } timer_range[][2] = {
 	/* usual */ {{3, 3, 1, 1}, {3, 2, 1, 1}},
 	/* first */ {{1, 1, 1, 1}, {1, 1, 1, 1}},
@@ -47,14 +47,12 @@ void retry_set_intervals(struct qp *qp)
 	qp->req.idle = 0;
 }
 
-/* The transport timer; an interval of NEVER stops it. */
 void restart_timer(struct requester *r, uint64_t now, uint64_t interval)
 {
 	r->timeout_at = timer_after(now, interval);
 	r->idle = 0;
 }
 
-/* When to doubt that the last packet arrived: well after a round trip, well before the transport timer. */
 uint64_t probe_after(const struct qp *qp, uint64_t now)
 {
 	const struct requester *r = &qp->req;
@@ -129,7 +127,7 @@ void note_received(struct requester *r, struct scoreboard *b, psn_t psn, uint64_
 		round_trip_measured(r, now);
 }
 
-/* What is acknowledged only as a hole before it has been filled tells nothing. */
+/* Measures a round trip. An acknowledgement that waited for a hole before it tells nothing. */
 static void round_trip_passed(struct requester *r, uint64_t now)
 {
 	if (r->board && r->recovering && r->srtt)

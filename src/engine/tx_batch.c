@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tx batch: the packets that one run makes. The thread that runs the engine owns it; batch_done() releases what it
- * refers to. */
+/* The tx batch: the packets that one run makes. The thread that runs the engine owns it; batch_done() releases its
+ * regions. */
 
 #include "engine/tx_batch.h"
 
@@ -11,7 +11,7 @@
 
 void batch_done(struct tx_batch *batch)
 {
-	while (batch->regions) /* the last first, which is found sooner */
+	while (batch->regions) /* the last first, as it is found sooner */
 		mr_put(batch->region[--batch->regions]);
 	batch->packets = batch->iovs = batch->bounced = batch->ahead.length = 0;
 }
@@ -67,7 +67,7 @@ static void tx_batch_hold(struct tx_batch *batch, struct mr *mr)
 		batch->region[batch->regions++] = mr;
 }
 
-/* Reads the bytes of a packet and, where that costs no more, those of the packets behind it. They are of the same piece
+/* Reads the bytes of a packet and, if that costs no more, those of the packets behind it. These are of the same piece
  * of the same request, whose memory does not change before it is complete. */
 static bool read_ahead(struct tx_batch *batch, struct mr *mr, const char *at, uint32_t length, uint32_t follow)
 {
@@ -88,7 +88,7 @@ static bool read_ahead(struct tx_batch *batch, struct mr *mr, const char *at, ui
 	return true;
 }
 
-/* Links access memory directly: a region that does not allow that is copied first. */
+/* Copies payload of a region that links cannot access directly. */
 static bool bounce(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length,
 		   uint32_t follow)
 {

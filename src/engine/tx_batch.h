@@ -10,19 +10,18 @@
 
 enum {
 	BATCH_PACKETS = 128,
-	BATCH_TRAINS = 64, /* the limit for packets that are not small: whole trains, so that no link has to cut one */
+	BATCH_TRAINS = 64, /* trains of a batch; whole ones, so that no link has to cut one */
 	BATCH_IOVECS = 256,
 	BATCH_REGIONS = 128,
-	BATCH_LARGEST = 65536, /* bytes: no link carries more in one packet */
+	BATCH_LARGEST = 65536, /* bytes of a packet at most, by any link */
 	BATCH_BOUNCE = 4 * BATCH_LARGEST,
 	BATCH_OVERHEAD = 200,
 	BATCH_SPARE = 4096, /* bytes of the room that only ACKs may use */
 };
 
-/* The rings of local peers, as far as the engine needs to know them: a UD QP has no peer, so each receiver is
- * looked up. */
+/* Calls for the rings of local peers: a UD QP has no peer, so each receiver is looked up. */
 struct near_ops {
-	/* The local peer that has this QP; NULL: none, or not met yet. */
+	/* Returns the local peer that has this QP; NULL: none, or not met yet. */
 	struct local_peer *(*find)(struct qp *qp, const struct path *path, uint32_t qpn, uint64_t now);
 	/* Reserves room for a datagram of `length` bytes. The datagram (tx->near) then uses it up. */
 	enum near_room {
@@ -31,7 +30,7 @@ struct near_ops {
 		NEAR_GONE,
 	} (*reserve)(struct qp *qp, struct local_peer *near, uint32_t length, bool waits);
 	void (*release)(struct local_peer *near, uint32_t length);
-	/* Whether the local peer has yet to read something that it was sent. False if its process has been stopped. */
+	/* True if the local peer has yet to read something that it was sent. False if its process has been stopped. */
 	bool (*is_behind)(struct local_peer *near);
 };
 
@@ -41,7 +40,7 @@ struct tx {
 	const struct path *path;
 	struct local_peer *near; /* UD: the local peer whose ring has room reserved for it; NULL: it goes by the path */
 	uint32_t iov, iovs;	 /* first piece, number of pieces; the pieces add up to packet.length */
-	uint32_t position;	 /* of a request: its place in the send queue */
+	uint32_t position;	 /* request: position in the send queue */
 };
 
 /* The result of one engine_run(). The memory that iov[] points to is the application's or the WQE's: valid until
@@ -60,7 +59,7 @@ struct tx_batch {
 	struct iovec iov[BATCH_IOVECS];
 	struct mr *region[BATCH_REGIONS]; /* kept alive by mr_get() until batch_done() */
 	uint32_t bounced; /* bytes used of bounce[]: copies of payload for which mr_is_indirect() is true */
-	/* Of bounce[], bytes that were read for the packets that follow: those of memory `at`. */
+	/* Bytes of bounce[] that were read for the packets that follow: those of memory `at`. */
 	struct {
 		const struct mr *mr;
 		const char *at;
@@ -79,12 +78,12 @@ static inline uint32_t train_of(uint32_t mtu)
 	return min_of(max_of(TRAIN / mtu, 1u), (uint32_t)BATCH_TRAINS);
 }
 
-/* A packet to be sent, in place: its values are no memory that the compiler would have to keep apart from it. */
+/* Fills in a packet in place, so that the compiler need not keep its values in other memory. */
 static inline void packet_begin(struct packet *p, uint8_t opcode, uint32_t dest_qpn, psn_t psn)
 {
 	*p = (struct packet){
 		.opcode = opcode,
-		.migrated = true, /* as adapters that never migrate set it */
+		.migrated = true, /* set as by adapters that never migrate */
 		.pkey = PKEY_DEFAULT,
 		.dest_qpn = dest_qpn,
 		.psn = psn,
@@ -94,22 +93,22 @@ static inline void packet_begin(struct packet *p, uint8_t opcode, uint32_t dest_
 /* The next free packet of the tx batch, headers filled as every packet of this QP has them; NULL: the tx batch is
  * full. */
 struct tx *batch_packet(struct qp *qp, struct tx_batch *batch, uint8_t opcode, psn_t psn);
-/* Whether the link takes a packet with that much payload; if not, the tx batch is full. Acknowledgements may take
+/* True if the link takes a packet with that much payload; if not, the tx batch is full. Acknowledgements may take
  * `spare`. */
 bool batch_has_room(struct tx_batch *batch, uint32_t length, bool spare);
 /* Adds payload to the packet last taken. False: no room, or (gather) an SGE is not memory of the domain. */
 void batch_bytes(struct tx_batch *batch, struct tx *tx, const void *bytes, uint32_t length);
 bool batch_gather(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
 		  uint64_t offset, uint32_t length);
-/* One more packet like the last, with the next PSN: its payload is in one SGE, and in the region that the last one's is
- * in. NULL: not so, or the tx batch is full. */
+/* Adds one more packet like the last, with the next PSN: its payload is in one SGE, and in the last one's region. NULL:
+ * not so, or the tx batch is full. */
 struct tx *batch_repeat(struct qp *qp, struct tx_batch *batch, const struct ibv_sge *sge, uint64_t offset,
 			uint32_t length);
-/* In place of payload: where it lies. */
+/* Adds references in place of payload. */
 void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
 		 uint32_t length);
-/* Takes over the caller's hold on the region. `follow`: bytes behind these that packets after this one will need, as
- * far as they belong to the same request. False: the memory is not there. */
+/* Adds payload of a region; takes over the caller's reference to it. `follow`: bytes behind these that later packets of
+ * the same request will need. False: the memory is not present. */
 bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length,
 		  uint32_t follow);
 void batch_drop_last(struct tx_batch *batch, struct tx *tx);

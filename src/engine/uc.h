@@ -6,7 +6,7 @@
 #include "object/qp.h"
 #include "wire/packet.h"
 
-/* uc.c, ud.c */
+/* Takes a packet of a UC QP. */
 void uc_receive(struct qp *qp, const struct packet *p);
 
 #endif

@@ -19,7 +19,7 @@ void unreliable_sent(struct qp *qp)
 		complete_head(qp, IBV_WC_SUCCESS);
 }
 
-/* Moves the cursor past its packet. */
+/* Moves the cursor past a packet. */
 static void step(struct requester *r, const struct wqe *w)
 {
 	r->next = r->una = r->high = psn_add(r->next, 1);
@@ -67,7 +67,7 @@ static bool unreliable_send_next(struct qp *qp, struct tx_batch *batch)
 	return true;
 }
 
-/* A work request that could not be sent fails when those before it are complete. */
+/* Fails a work request that could not be sent, when those before it are complete. */
 static void settle_head(struct qp *qp)
 {
 	struct wqe *w = sq_at(&qp->sq, qp->sq.head);
@@ -76,7 +76,7 @@ static void settle_head(struct qp *qp)
 		fail_head(qp, w->status);
 }
 
-/* True if there are packets to send, or requests that needed none: run again to complete them. */
+/* Makes packets. True: more are to be made, or requests needed none: run again to complete them. */
 bool unreliable_run(struct qp *qp, struct tx_batch *batch)
 {
 	unreliable_sent(qp);

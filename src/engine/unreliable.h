@@ -8,7 +8,7 @@
 /* In place of requester_run() and requester_can_run(). */
 bool unreliable_run(struct qp *qp, struct tx_batch *batch);
 bool unreliable_can_run(const struct qp *qp);
-/* What earlier tx batches held has been sent by now: then its memory is the application's again. */
+/* Completes requests of earlier tx batches, which have been sent: their memory is the application's again. */
 void unreliable_sent(struct qp *qp);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A work request as the wire sees it: which opcodes a transport has, how many packets a request takes and what these
- * weigh in the congestion window. Of one WQE and the constants of its QP; needs no lock beyond qp->lock. */
+/* A work request as the wire sees it: the opcodes of a transport, the number of packets of a request, and their charge
+ * in the congestion window. Depends on one WQE and the constants of its QP; needs no lock beyond qp->lock. */
 #ifndef UROCE_ENGINE_WQE_H
 #define UROCE_ENGINE_WQE_H
 
 #include "engine/tuned.h"
 #include "object/qp.h"
 
-/* PSNs that so many bytes take. */
+/* PSNs that `length` bytes take. */
 static inline uint32_t packets_of(uint32_t mtu, uint32_t length)
 {
 	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
@@ -26,9 +26,9 @@ enum wr_kind {
 	WR_INVALIDATE,
 };
 
-/* Whether the transport has that opcode. */
+/* True if the transport has that opcode. */
 bool post_has_opcode(const struct qp *qp, enum ibv_wr_opcode opcode);
-/* The opcode of its completion, for each enum ibv_wr_opcode. */
+/* Completion opcode of each enum ibv_wr_opcode. */
 extern const uint8_t opcode_when_complete[];
 
 static inline bool is_signaled(const struct qp *qp, const struct ibv_send_wr *wr)
@@ -41,7 +41,7 @@ static inline bool wqe_is_send(const struct wqe *w)
 	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_SEND_WITH_INV;
 }
 
-/* PSNs that it takes; 0: it is local. */
+/* PSNs that a request takes; 0: a local one. */
 uint32_t wqe_packets(const struct qp *qp, const struct wqe *w);
 /* The kind of an opcode on this transport. */
 enum wr_kind wqe_kind(const struct qp *qp, enum ibv_wr_opcode opcode);
@@ -64,13 +64,13 @@ static inline bool wqe_wants_response(const struct wqe *w)
 	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w) || w->opcode == IBV_WR_ATOMIC_WRITE;
 }
 
-/* Whether its packets refer to their payload in place of carrying it. */
+/* True if its packets refer to their payload in place of carrying it. */
 static inline bool wqe_is_by_reference(const struct qp *qp, const struct wqe *w)
 {
 	return w->by_reference && !qp->req.plain;
 }
 
-/* Charge, in bytes, of packets [from, to) of it; a READ is charged for its responses. */
+/* Charge, in bytes, of its packets [from, to); a READ is charged for its responses. */
 static inline uint32_t wqe_charge(const struct qp *qp, const struct wqe *w, uint32_t from, uint32_t to)
 {
 	uint64_t length = wqe_is_atomic(w) ? 0 : w->length;
@@ -88,7 +88,7 @@ static inline uint32_t chunk_left(const struct qp *qp, const struct wqe *w, uint
 	return min_of(w->packets - packet, chunk - packet % chunk);
 }
 
-/* PSNs that its next request packet, from `packet` on, stands for. */
+/* PSNs of its next request packet, from `packet` on. */
 static inline uint32_t wqe_span(const struct qp *qp, const struct wqe *w, uint32_t packet)
 {
 	return w->opcode == IBV_WR_RDMA_READ || wqe_is_by_reference(qp, w) ? chunk_left(qp, w, packet) : 1;

@@ -5,7 +5,7 @@
 
 #include "engine/tx_batch.h"
 
-/* In place of requester_run() and requester_can_run(). */
+/* Make packets, in place of requester_run() and requester_can_run(). */
 bool unreliable_run(struct qp *qp, struct tx_batch *batch);
 bool unreliable_can_run(const struct qp *qp);
 /* Completes requests of earlier tx batches, which have been sent: their memory is the application's again. */

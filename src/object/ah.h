@@ -7,8 +7,8 @@
 #include "object/qp.h"
 
 struct ah {
-	struct ibv_ah base; /* what the application has: first */
-	struct pd *pd;	    /* for protection */
+	struct ibv_ah base; /* the application's object: first */
+	struct pd *pd;	    /* domain that protects */
 	uint32_t handle;
 	struct path path;
 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A packet is lost if the peer has one that was sent so many packets later: those that come sooner may have overtaken
- * it (RFC 6675, DupThresh). */
+/* Distance in packets sent after which a packet is lost: if the peer has one sent this much later. Nearer ones may have
+ * overtaken it (RFC 6675, DupThresh). */
 #define REORDERING 3
 
 void set_clear(const struct scoreboard *b, struct psn_set *s)
@@ -94,7 +94,7 @@ void board_turn(struct scoreboard *b, psn_t psn, uint64_t least_rtt, uint64_t no
 	if (!set_has(b, &b->again, psn))
 		return;
 	s = &b->repeat[board_place(b, psn)];
-	/* what comes sooner is the first copy, which was late */
+	/* an earlier arrival is the first copy, which was late */
 	if ((int32_t)(s->turn - b->top_turn) > 0 && (uint32_t)(now / USEC) - s->at >= least_rtt / 2 / USEC)
 		b->top_turn = s->turn;
 }

@@ -6,9 +6,9 @@
 
 #include "memory/fault.h"
 
-#define PIECES 64u /* of a payload that lies elsewhere: more are left out, and the packet is cut */
+#define PIECES 64u /* pieces of a payload in other memory; more are left out, and the packet is cut */
 
-/* At most `most` bytes. Returns the number of bytes that were read. */
+/* Copies at most `most` bytes. Returns the number of bytes that were read. */
 static uint32_t copy_payload(char *to, const struct iovec *iov, uint32_t iovs, uint32_t most)
 {
 	uint32_t n = 0;
@@ -23,7 +23,7 @@ static uint32_t copy_payload(char *to, const struct iovec *iov, uint32_t iovs, u
 	return n;
 }
 
-/* The same of memory that `owner` has. */
+/* The same from memory of the process `owner`. */
 static uint32_t copy_remote(char *to, const struct iovec *iov, uint32_t iovs, uint32_t most, pid_t owner)
 {
 	struct iovec into = {to, most};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a capture (base/capture.h) keeps of a packet and of a one-sided operation. Payload that cannot be read any more
- * is left out: the packet is cut behind its headers. Any thread may call. */
+/* Records of a capture (base/capture.h) for packets and one-sided operations. Payload that cannot be read any more is
+ * left out: the packet is cut behind its headers. Any thread may call. */
 #ifndef UROCE_OBJECT_CAPTURE_H
 #define UROCE_OBJECT_CAPTURE_H
 
@@ -15,18 +15,18 @@ struct capture_seen {
 	const union ibv_gid *from, *to;
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
-	uint32_t qpn; /* of this process: the receiver of a packet that arrives; else 0 */
+	uint32_t qpn; /* QPN in this process of the receiver of a packet that arrives; else 0 */
 	uint32_t mtu;
 	enum capture_link link;
 	bool inbound;
-	const struct iovec *iov; /* the payload, or of a packet with pieces, these */
+	const struct iovec *iov; /* payload, or the pieces of a packet */
 	uint32_t iovs;
-	pid_t owner; /* of the memory that the pieces are in; 0: this process */
+	pid_t owner; /* process whose memory has the pieces; 0: this process */
 };
 
 __attribute__((cold)) void capture_packet(const struct packet *p, const struct capture_seen *s);
 
-/* `e` has all but its head, its addresses and `captured`; iov: the local memory. */
+/* Records a one-sided operation. `e`: complete except head, addresses and `captured`. iov: the local memory. */
 __attribute__((cold)) void capture_onesided(const struct capture_onesided *e, const union ibv_gid *from,
 					    const union ibv_gid *to, const struct iovec *iov, uint32_t iovs);
 

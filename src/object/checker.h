@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `uroce check` is told of queue pairs at work: src/check/arrivals.c. Called with qp->lock held, where HOOK_CHECK
- * is on and `checker` is set. */
+/* Calls by which `uroce check` learns of queue pairs at work: src/check/arrivals.c. Made with qp->lock held, while
+ * HOOK_CHECK is on and `checker` is set. */
 #ifndef UROCE_CHECKER_H
 #define UROCE_CHECKER_H
 
@@ -10,17 +10,17 @@ struct qp;
 struct packet;
 
 struct checker {
-	/* A packet is about to be taken. */
+	/* Before a packet is taken. */
 	void (*arrives)(const struct qp *qp, const struct packet *p);
-	/* A READ or an atomic is about to be done as a one-sided operation. */
+	/* Before a READ or an atomic is done as a one-sided operation. */
 	void (*begins)(const struct qp *qp, uint64_t wr_id);
-	/* The completion of a receive, a READ or an atomic of so many bytes is about to be written. */
+	/* Before the completion of a receive, a READ or an atomic of `length` bytes is written. */
 	void (*completes)(const struct qp *qp, uint64_t wr_id, uint32_t length, bool is_send);
-	/* A one-sided operation was done. */
+	/* After a one-sided operation. */
 	void (*accessed)(const struct qp *qp, unsigned opcode, uint64_t address, uint64_t length);
 };
 
-/* Set before HOOK_CHECK, once. NULL: nobody wants to know. */
+/* The calls, set once, before HOOK_CHECK; NULL: none. */
 extern const struct checker *checker __attribute__((visibility("hidden")));
 
 static inline bool checker_listens(void)

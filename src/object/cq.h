@@ -17,23 +17,22 @@ struct channel;
 /* A CQE is PENDING from cq_push() to cq_poll(), then POLLED. */
 struct cqe {
 	uint64_t wr_id;
-	/* these four in the order of struct ibv_wc, so that they are copied as one */
+	/* These four are in the order of struct ibv_wc, so that they are copied as one. */
 	uint32_t byte_len;
-	uint32_t imm; /* immediate data as on the wire, or the invalidated rkey; of raw frames, their flow's tag;
-			 if `failed`, the cause: base/cause.h */
+	uint32_t imm; /* immediate data as on the wire; invalidated rkey; raw: flow tag; if `failed`: enum cause */
 	uint32_t qpn;
-	uint32_t src_qp; /* UD */
-	uint32_t wqe;	 /* which work request of that queue: polling it frees the slot */
+	uint32_t src_qp; /* UD: QPN of the sender */
+	uint32_t wqe;	 /* position of the work request: polling the CQE frees its slot */
 	uint8_t status;	 /* enum ibv_wc_status */
 	uint8_t opcode;	 /* enum ibv_wc_opcode */
 	uint8_t flags;	 /* enum ibv_wc_flags */
-	uint8_t marks;	 /* enum cqe_mark. No bit-fields: gcc would build the whole CQE in memory first */
+	uint8_t marks;	 /* enum cqe_mark. No bit-fields, with which gcc would build the CQE in memory first */
 };
 static_assert(sizeof(struct cqe) == 32, "a CQE is half a cache line");
 
 enum cqe_mark {
 	CQE_SOLICITED = 1 << 0,
-	CQE_KEEPS_SLOT = 1 << 1, /* XRC: no slot of a queue of that QP is free now */
+	CQE_KEEPS_SLOT = 1 << 1, /* XRC: polling frees no slot of a queue of that QP */
 	CQE_FAILED = 1 << 2,	 /* the status is an error, with a cause */
 	CQE_SL = 1 << 4,	 /* UD: enum grh_kind, times this */
 };
@@ -50,36 +49,36 @@ enum cq_arm {
 };
 
 struct cq {
-	struct ibv_cq_ex base; /* what the application holds (as ibv_cq or ibv_cq_ex): first */
+	struct ibv_cq_ex base; /* the application's object (ibv_cq or ibv_cq_ex): first */
 	struct hca *hca;
-	struct channel *channel;       /* NULL: nobody can wait for events. Constant */
-	void (*notify)(struct cq *cq); /* in place of a channel, for our own use; called as hca_ops are. Constant */
+	struct channel *channel;       /* channel of its events; NULL: none. Constant */
+	void (*notify)(struct cq *cq); /* callback in place of `channel`, for our own use; as hca_ops. Constant */
 	_Atomic uint32_t users;
-	struct pd *holder; /* the parent domain that it was made in, or NULL. Constant */
+	struct pd *holder; /* parent domain in which it was made, or NULL. Constant */
 
 	struct lock lock;
 	struct cqe *ring;
-	struct pd *from;       /* of the ring: for buffer_free() */
-	uint32_t depth;	       /* CQEs that fit: what base.cqe says */
-	uint32_t mask;	       /* of the ring, whose size is a power of two >= depth */
-	_Atomic uint32_t head; /* next to be polled; like tail written under the lock, read by cq_looks_empty() */
-	_Atomic uint32_t tail; /* next to be written */
+	struct pd *from;       /* PD of the ring's memory: for buffer_free() */
+	uint32_t depth;	       /* CQEs that fit, as base.cqe */
+	uint32_t mask;	       /* size of the ring, a power of two >= depth, less 1 */
+	_Atomic uint32_t head; /* next CQE to be polled; like tail written under the lock, read by cq_looks_empty() */
+	_Atomic uint32_t tail; /* next CQE to be written */
 	_Atomic uint32_t arm;  /* enum cq_arm; like `overrun` written under the lock, read by cq_is_polled() */
-	uint16_t batch;	       /* moderation: completions per event; 0, 1: each is told of */
-	uint16_t held;	       /* that came since the last event */
+	uint16_t batch;	       /* completions per event, for moderation; 0, 1: one */
+	uint16_t held;	       /* completions since the last event */
 	bool ignore_overrun;   /* constant */
-	_Atomic bool overrun;  /* a completion was lost: no more are taken, IBTA 11.6.2.1 (CQ error) */
-	uint32_t told;	       /* how far the ring was filled when the last event was sent */
+	_Atomic bool overrun;  /* a completion was lost: no more are taken (IBTA 11.6.2.1, CQ error) */
+	uint32_t told;	       /* fill of the ring at the last event */
 	uint32_t events;       /* channel events sent for this CQ and not yet fetched: verbs/channel.c */
 	struct list waiting;   /* in channel->ready: verbs/channel.c */
 };
 
-/* The ring for `depth` CQEs; 0, -EINVAL (0 or above HCA_MAX_CQE) or -ENOMEM. The caller has zeroed *cq,
- * and may have set cq->holder. */
+/* Makes the ring for `depth` CQEs; 0, -EINVAL (0 or above HCA_MAX_CQE) or -ENOMEM. The caller has zeroed *cq, and may
+ * have set cq->holder. */
 int cq_init(struct cq *cq, struct hca *hca, uint32_t depth);
 void cq_fini(struct cq *cq);
 
-/* Both change under the lock only, so the holder may read them relaxed. */
+/* Values that change under the lock only, so its holder reads them relaxed. */
 static inline uint32_t cq_head(const struct cq *cq)
 {
 	return atomic_load_explicit(&cq->head, memory_order_relaxed);
@@ -90,7 +89,7 @@ static inline uint32_t cq_tail(const struct cq *cq)
 	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
 }
 
-/* These are written under the lock, too. Read without it they are a hint. */
+/* Values that are written under the lock too. Without it they are hints. */
 static inline uint32_t cq_arm(const struct cq *cq)
 {
 	return atomic_load_explicit(&cq->arm, memory_order_relaxed);
@@ -106,7 +105,7 @@ static inline bool cq_overrun(const struct cq *cq)
 bool cq_refuse(struct cq *cq) RELEASE(cq->lock);
 void cq_wake(struct cq *cq, bool urgent) RELEASE(cq->lock);
 
-/* A hint without the lock. */
+/* True if the CQ looks empty. A hint without the lock. */
 static inline bool cq_looks_empty(const struct cq *cq)
 {
 	/* acquire pairs with the release in cq_push(), so that a poll right after sees the CQE */
@@ -114,14 +113,14 @@ static inline bool cq_looks_empty(const struct cq *cq)
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
 }
 
-/* A thread that has found a CQ empty and receives: completions may go to it directly. */
+/* A thread that has found a CQ empty and receives: completions may go to the thread directly. */
 struct cq_poller {
 	struct cq *cq;
 	struct ibv_wc *wc;
 	int max, got;
 };
 
-/* Whether a success may be given to `by`: it would be the next completion that this thread finds in the CQ. The CQEs of
+/* True if a success may be given to `by`: it would be the next completion that this thread finds in the CQ. The CQEs of
  * a QP are pushed under its lock, so the holder sees whether earlier ones wait. A concurrent ibv_req_notify_cq() is
  * ordered after this completion, so it need not notify. */
 static inline bool cq_is_polled(const struct cq *cq, const struct cq_poller *by)
@@ -130,7 +129,7 @@ static inline bool cq_is_polled(const struct cq *cq, const struct cq_poller *by)
 	       likely(cq_arm(cq) == CQ_UNARMED && !cq_overrun(cq));
 }
 
-/* A completion as the application knows it. Field by field, as in cq_push(). The caller traces it. */
+/* Writes a completion as the application sees it, field by field, as in cq_push(). The caller traces it. */
 static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uint64_t wr_id, uint8_t status,
 							  uint8_t opcode, uint32_t byte_len, uint32_t imm, uint32_t qpn,
 							  uint32_t src_qp, uint8_t flags, uint8_t sl)
@@ -150,7 +149,7 @@ static inline __attribute__((always_inline)) void cq_show(struct ibv_wc *wc, uin
 	wc->dlid_path_bits = 0;
 }
 
-/* The one place where a CQE is written. False: there is no room. */
+/* Writes a CQE; the one place that does. False: no room. */
 static inline __attribute__((always_inline)) bool cq_put(struct cq *cq, struct cqe cqe) REQUIRES(cq->lock)
 {
 	uint32_t tail = cq_tail(cq);
@@ -200,7 +199,7 @@ static inline __attribute__((always_inline)) bool cq_push(struct cq *cq, struct 
 	return true;
 }
 
-/* From now on, one event for so many completions. */
+/* Sends one event for `batch` completions from now on. */
 void cq_moderate(struct cq *cq, uint16_t batch) EXCLUDES(cq->lock);
 /* Sends the event that moderation has delayed. */
 void cq_release(struct cq *cq) EXCLUDES(cq->lock);
@@ -209,7 +208,7 @@ void cq_release(struct cq *cq) EXCLUDES(cq->lock);
  * caused no event. */
 void cq_request(struct cq *cq, bool solicited_only) EXCLUDES(cq->lock);
 
-/* Whether completions are left in a CQ that is armed for any. A hint without the lock. */
+/* True if completions are left in a CQ that is armed for any. A hint without the lock. */
 static inline bool cq_has_left(const struct cq *cq)
 {
 	return unlikely(cq_arm(cq) == CQ_ARMED) && !cq_looks_empty(cq);
@@ -218,7 +217,7 @@ static inline bool cq_has_left(const struct cq *cq)
 /* Sends an event for completions that are left. */
 void cq_tell_rest(struct cq *cq) EXCLUDES(cq->lock);
 
-/* Call it at the end of a poll, as cq_poll_wc() does. Completions that are left in an armed CQ were there when it was
+/* Called at the end of a poll, as by cq_poll_wc(). Completions that are left in an armed CQ were there when it was
  * armed: adapters send their event at that moment. uroce sends it now, so that a program that arms first and then polls
  * until the CQ is empty gets no needless event. */
 static inline void cq_left(struct cq *cq)
@@ -227,7 +226,7 @@ static inline void cq_left(struct cq *cq)
 		cq_tell_rest(cq);
 }
 
-/* 0, -EINVAL (fewer than are pending, or above the limit) or -ENOMEM. */
+/* Changes the ring's size. 0, -EINVAL (fewer than are pending, or above the limit) or -ENOMEM. */
 int cq_resize(struct cq *cq, uint32_t depth) EXCLUDES(cq->lock);
 
 /* Forgets the CQEs of a QP that is being destroyed or reset. */

@@ -4,8 +4,8 @@
 #include "base/trace.h"
 #include "object/qp.h"
 
-/* As on hardware, a slot of a work queue is free when its completion, or a later one, has been polled. The QP still
- * exists: qp_destroy() removes its CQEs first. */
+/* Frees the slot of a CQE and all before it, as on hardware. The QP still exists: qp_destroy() removes its CQEs
+ * first. */
 static inline void reclaim(struct cq *cq, const struct cqe *cqe)
 {
 	_Atomic uint32_t *reclaimed;
@@ -19,7 +19,7 @@ static inline void reclaim(struct cq *cq, const struct cqe *cqe)
 
 typedef void cqe_take(void *to, int i, const struct cqe *cqe);
 
-/* CQEs with a mark. One test finds both marks, since they are rare. */
+/* Takes CQEs with a mark. One test finds both marks, since they are rare. */
 static __attribute__((noinline, cold)) void take_rare(struct cq *cq, const struct cqe *cqe, void *to, int i,
 						      cqe_take *take_cause)
 {
@@ -34,11 +34,11 @@ static inline bool is_same_queue(const struct cqe *a, const struct cqe *b)
 	return a->qpn == b->qpn && !((a->opcode ^ b->opcode) & IBV_WC_RECV);
 }
 
-/* Inlined with `take`, so that a CQE is copied once. `is_end`: the poll ends with this call: cq_left(). */
+/* Takes CQEs. Inlined with `take`, so that a CQE is copied once. `is_end`: the poll ends with this call: cq_left(). */
 static inline __attribute__((always_inline)) int cq_drain(struct cq *cq, int max, void *to, cqe_take *take,
 							  cqe_take *take_cause, bool is_end)
 {
-	const struct cqe *cqe, *kept = NULL; /* kept: its slot, and those before it, are still to be freed */
+	const struct cqe *cqe, *kept = NULL; /* `kept`: its slot, and those before it, are still to be freed */
 	uint32_t head, tail;
 	int n = 0;
 

@@ -7,7 +7,7 @@
 
 /* Takes up to `max` CQEs, oldest first, and frees their work queue slots. */
 int cq_poll(struct cq *cq, int max, struct cqe *out) EXCLUDES(cq->lock);
-/* The same as struct ibv_wc. The CQ does not look empty, and the poll ends with this call: cq_left(). */
+/* cq_poll() to struct ibv_wc. The CQ does not look empty, and the poll ends with this call: cq_left(). */
 int cq_poll_wc(struct cq *cq, int max, struct ibv_wc *out) EXCLUDES(cq->lock);
 
 #endif

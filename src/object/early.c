@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_MOST (64ull << 20) /* bytes in all QPs of the process: above that, packets are dropped */
+#define EARLY_MOST (64ull << 20) /* bytes in all QPs of the process; above, packets are dropped */
 
 struct early {
-	psn_t at;    /* nothing before it waits */
+	psn_t at;    /* PSN before which no packet waits */
 	psn_t top;   /* one past the highest PSN that waits */
-	psn_t next;  /* where the next selective acknowledgement of many begins */
+	psn_t next;  /* PSN at which the next selective acknowledgement of many begins */
 	bool newest; /* the last one began there, so the next one shows the newest packets */
 	uint32_t count;
 	uint32_t size;		 /* PSNs from `at` on for which there is room: psn_places() */
-	uint64_t *bits;		 /* PSNs that waiting packets take; the others are 0. Behind ... */
-	struct packet *packet[]; /* ... the packets, each by the first of its PSNs */
+	uint64_t *bits;		 /* set of PSNs that waiting packets take; behind it: */
+	struct packet *packet[]; /* packets, each at the first of its PSNs */
 };
 
 /* Relaxed: a limit, nothing depends on it. */
@@ -50,7 +50,7 @@ void early_done(struct packet *p)
 	free(p);
 }
 
-/* NULL: there is no memory, or too much is kept already. */
+/* Counted memory. NULL: no memory, or the limit is reached. */
 static void *allocate(uint64_t bytes)
 {
 	void *memory = NULL;
@@ -89,7 +89,7 @@ void kept_read_free_all(struct kept_read **first)
 	}
 }
 
-/* A copy with its payload. */
+/* A copy of a packet with its payload. */
 static struct packet *copy_packet(const struct packet *p)
 {
 	struct packet *copy = allocate(bytes_kept(p));
@@ -104,7 +104,7 @@ static struct packet *copy_packet(const struct packet *p)
 	return copy;
 }
 
-/* Makes room for the PSNs in [at, end). False: there is no memory. */
+/* Makes room for the PSNs in [at, end). False: no memory. */
 static bool early_cover(struct early **where, psn_t at, psn_t end)
 {
 	struct early *e = *where, *larger;
@@ -130,7 +130,7 @@ static bool early_cover(struct early **where, psn_t at, psn_t end)
 	return true;
 }
 
-/* The packet that waited at this PSN, which is now the caller's; NULL: none did. */
+/* The packet that waited at this PSN, which becomes the caller's; NULL: none. */
 static struct packet *early_take(struct early *e, psn_t psn)
 {
 	uint32_t place = early_place(e, psn);
@@ -157,7 +157,7 @@ static void free_if_empty(struct early **where)
 	*where = NULL;
 }
 
-/* Drops what lies before `expected`, which has come once more, in order. */
+/* Drops packets before `expected`, which came again in order. */
 static void early_advance(struct early *e, psn_t expected)
 {
 	for (; e->count && !psn_equal(e->at, expected); e->at = psn_add(e->at, 1)) {
@@ -168,7 +168,7 @@ static void early_advance(struct early *e, psn_t expected)
 	}
 }
 
-/* False: there is no memory, or too much is kept already. */
+/* Adds a copy of a packet. False: no memory, or the limit is reached. */
 static bool add_copy(struct early *e, const struct packet *p, uint32_t span)
 {
 	struct packet *copy = copy_packet(p);

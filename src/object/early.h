@@ -4,7 +4,7 @@
  * selective acknowledgement, wire/sack.h), and executes them in order when those before have come. So the program sees
  * no difference: nothing is executed, placed or completed out of order.
  *
- * Called with the lock of the QP whose packets they are. */
+ * Called with the lock of the packets' QP. */
 #ifndef UROCE_EARLY_H
 #define UROCE_EARLY_H
 
@@ -20,32 +20,32 @@ static inline uint32_t psn_places(uint32_t psns)
 	return psns <= 64 ? 64 : psns >= SELECTIVE_PSNS ? SELECTIVE_PSNS : 2u << (31 - __builtin_clz(psns - 1));
 }
 
-/* Packets that wait: at least one. Its memory is for the PSNs from the expected one to the last that waits. */
+/* Waiting packets, at least one. The memory is for the PSNs from the expected one to the last that waits. */
 struct early;
 
-/* Keeps a copy of a packet that takes `span` PSNs and comes before `expected`. *e is made if it is NULL. False: it is
- * too early, there is no memory, or too much is kept already (EARLY_MOST): it counts as lost. */
+/* Keeps a copy of a packet that takes `span` PSNs and comes before `expected`. *e is made if it is NULL. False: too
+ * early, no memory, or the limit is reached (EARLY_MOST): the packet counts as lost. */
 bool early_keep(struct early **e, psn_t expected, const struct packet *p, uint32_t span);
 
-/* What waits at this PSN, and goes on waiting; NULL: nothing does. `e` may be NULL. */
+/* The packet that waits at this PSN, and goes on waiting; NULL: none. `e` may be NULL. */
 const struct packet *early_at(const struct early *e, psn_t psn);
-/* The packet whose turn it is; early_done() frees it. NULL: it has not come. *e is freed and NULL when nothing waits
- * any longer. */
+/* The packet whose turn it is; early_done() frees it. NULL: not come. *e is freed and NULL when no packet waits any
+ * longer. */
 struct packet *early_next(struct early **e, psn_t expected);
 void early_done(struct packet *p);
 
-/* Writes the payload of a selective acknowledgement; returns its length. Something waits. */
+/* Writes the payload of a selective acknowledgement; returns its length in bytes. Some packet waits. */
 uint32_t early_tell(struct early *e, psn_t expected, uint8_t payload[SACK_PAYLOAD]);
 
 /* The lowest PSN at which a packet waits, from `from` on. False: none does; `e` may be NULL. */
 bool early_first(const struct early *e, psn_t from, psn_t *first);
 
-/* Nothing waits any longer: *e is NULL then, and may be so before. */
+/* Drops all waiting packets: *e becomes NULL, and may be so before. */
 void early_drop(struct early **e);
 
-/* What the responses to a READ carried, from one PSN on: engine/kept.c. It counts as packets that wait do. */
+/* Data of the responses to a READ, from one PSN on: engine/kept.c. Counted as waiting packets are. */
 struct kept_read {
-	struct kept_read *next; /* of those that a tx batch may still refer to */
+	struct kept_read *next; /* next of those that a tx batch may still refer to */
 	psn_t psn;
 	uint32_t length; /* bytes */
 	char bytes[];

@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 
-#define SPARE_QPS 64 /* for those that are created where no slot can be claimed: delegates (port/target.h) */
+#define SPARE_QPS 64 /* QPs created where no slot can be claimed: delegates (port/target.h) */
 
 _Atomic uint64_t hca_counted[HCA_COUNTERS];
 

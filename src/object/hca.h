@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The host channel adapter: what all devices, contexts and threads of a process share. One per process; the simulator
- * has one per node. hca_init() makes it (object/hca_init.h). */
+/* The host channel adapter: the state that all devices, contexts and threads of a process share. One per process; the
+ * simulator has one per node. hca_init() makes it (object/hca_init.h). */
 #ifndef UROCE_HCA_H
 #define UROCE_HCA_H
 
@@ -31,7 +31,7 @@ enum {
 	HCA_MAX_SRQ = 32768,
 	HCA_MAX_SRQ_WR = 65536,
 	HCA_MAX_PD = 65536,
-	HCA_MAX_WQ = 4096, /* each uses a QP */
+	HCA_MAX_WQ = 4096, /* WQs; each uses a QP */
 	HCA_MAX_WQ_TABLES = 1024,
 	HCA_MAX_DM = 1 << 20, /* bytes of device memory */
 	HCA_MAX_AH = 65536,
@@ -47,33 +47,33 @@ enum {
 struct hca_ops {
 	void (*cq_event)(struct cq *cq);			       /* an armed CQ got a matching completion */
 	void (*cq_error)(struct cq *cq);			       /* a completion found the CQ full */
-	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event */
-	void (*srq_event)(struct srq *srq, enum ibv_event_type event); /* the same */
-	void (*cq_delayed)(struct cq *cq); /* its event is delayed from now on: cq_moderate() */
+	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event of a QP */
+	void (*srq_event)(struct srq *srq, enum ibv_event_type event); /* an affiliated asynchronous event of an SRQ */
+	void (*cq_delayed)(struct cq *cq); /* the CQ's event is delayed from now on: cq_moderate() */
 };
 
 struct hca {
 	const struct hca_ops *ops;
-	_Atomic bool inert; /* a child's copy after fork(). What other threads changed at that moment may be half
-			       changed: the child frees nothing of it. Relaxed: set before the child has threads */
-	_Atomic bool has_gpu_memory;		  /* a region of a GPU was registered: see sq->fast_inline */
-	uint16_t slot;				  /* of this process among those of its network namespace: base/qpn.h */
-	_Atomic uint16_t slots[SLOT_PARTS];	  /* all slots that it has, by part; 0: none. Relaxed: hca_add_slot() */
-	_Atomic(const _Atomic uint16_t *) owners; /* by slot: see hca_owner(). NULL: not known */
-	struct key_code keys;			  /* of regions; random */
-	struct share *share;		   /* what local peers see; NULL: nothing. Set by the caller of hca_init() */
-	_Atomic uint64_t random;	   /* state of hca_random() */
-	struct pool qps;		   /* struct qp, by the low 16 bits of the QPN, which are random */
-	struct pool mrs;		   /* struct mr: regions and windows */
-	_Atomic uint32_t regions, windows; /* number of each */
-	_Atomic uint32_t registered;	   /* regions so far */
+	_Atomic bool inert; /* a child's copy after fork(). Changes of other threads at that moment may be half done, so
+			       the child frees nothing of it. Relaxed: set before the child has threads */
+	_Atomic bool has_gpu_memory;	    /* a region of a GPU was registered: see sq->fast_inline */
+	uint16_t slot;			    /* slot of this process: base/qpn.h */
+	_Atomic uint16_t slots[SLOT_PARTS]; /* all slots of this process, by part; 0: none. Relaxed: hca_add_slot() */
+	_Atomic(const _Atomic uint16_t *) owners; /* table of owners by slot: hca_owner(). NULL: not known */
+	struct key_code keys;			  /* random code of the keys of regions */
+	struct share *share;	 /* tables that local peers see; NULL: none. Set by the caller of hca_init() */
+	_Atomic uint64_t random; /* state of hca_random() */
+	struct pool qps;	 /* struct qp, by the low 16 bits of the QPN, which are random */
+	struct pool mrs;	 /* struct mr: regions and windows */
+	_Atomic uint32_t regions, windows; /* number of regions, of windows */
+	_Atomic uint32_t registered;	   /* count of regions registered ever */
 	struct lock window_lock;	   /* guards binding and unbinding */
 	_Atomic uint64_t serial;	   /* last serial number of a QP */
 	struct pool srqs;		   /* struct srq, by SRQ number */
-	struct timers timers;		   /* one timer per QP */
+	struct timers timers;		   /* a timer for each QP */
 	struct lock ready_lock;
 	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send */
-	_Atomic bool has_ready;			   /* hint: the list is not empty */
+	_Atomic bool has_ready;			   /* the list is not empty. A hint */
 };
 
 /* Counters of the engine: over all queue pairs of the process, since it started, as adapters count. Only uncommon
@@ -81,7 +81,7 @@ struct hca {
 enum hca_counter {
 	HCA_DUPLICATES,	   /* duplicate requests */
 	HCA_GAPS,	   /* requests ahead of the expected PSN */
-	HCA_NO_RECEIVE,	   /* messages that found no receive */
+	HCA_NO_RECEIVE,	   /* messages without a receive */
 	HCA_RNR_NAKS,	   /* that came */
 	HCA_SEQUENCE_NAKS, /* that came */
 	HCA_TIMEOUTS,	   /* of the transport timer */
@@ -101,20 +101,20 @@ static inline bool hca_is_inert(const struct hca *hca)
 	return atomic_load_explicit(&((struct hca *)hca)->inert, memory_order_relaxed);
 }
 
-/* Whether a number, of a QP or an SRQ, is of this process. */
+/* True if a number, of a QP or an SRQ, is of this process. */
 static inline bool hca_has_number(struct hca *hca, uint32_t number)
 {
 	uint16_t slot = qpn_slot(number);
 
-	/* relaxed: a number is known to nobody before its slot is added */
+	/* relaxed: no peer knows a number before its slot is added */
 	return atomic_load_explicit(&hca->slots[slot_part(slot)], memory_order_relaxed) == slot && slot;
 }
 
-/* The first slot of the process that has the number's slot, as far as it is known: else that slot. Relaxed: it is
- * written before any object has a number of the slot. */
+/* The first slot of the process that has the number's slot, if known; else that slot. Relaxed: written before any
+ * object has a number of the slot. */
 static inline uint16_t hca_owner(struct hca *hca, uint32_t number)
 {
-	/* acquire pairs with loop_learn_owners() */
+	/* acquire pairs with learn_owners() in port/ports.c */
 	const _Atomic uint16_t *owners = atomic_load_explicit(&hca->owners, memory_order_acquire);
 	uint16_t slot = qpn_slot(number), owner = 0;
 
@@ -134,9 +134,9 @@ static inline uint32_t hca_number(struct hca *hca, uint32_t index)
 /* Frees the pools, when no object is left. */
 void hca_fini(struct hca *hca);
 
-/* The part of the next slot that this process needs to have a further QP or SRQ; -1: it needs none, or has all. */
+/* The part of the next slot that this process needs for one more QP or SRQ; -1: it needs none, or has all. */
 int hca_wants_slot(struct hca *hca);
-/* Numbers of that slot are given out from now on. Calls for one HCA do not overlap. */
+/* Gives out numbers of that slot from now on. Calls for one HCA do not overlap. */
 void hca_add_slot(struct hca *hca, uint16_t slot);
 
 /* A random number. Not cryptographic: access does not depend on it alone, since keys are checked against the region. */

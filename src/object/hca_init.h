@@ -8,8 +8,8 @@
 struct hca;
 struct hca_ops;
 
-/* `seed` is random in use, so that keys are unpredictable, and fixed in a test. QPNs are drawn by `draw`; NULL, in a
- * test: from the seed. 0: the caller calls hca_fini() when no object is left; or -ENOMEM. */
+/* Makes an adapter. `seed`: random, so that keys are unpredictable; fixed in a test. `draw`: draws QPNs; NULL, in a
+ * test: from the seed. 0, and the caller calls hca_fini() when no object is left; or -ENOMEM. */
 int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t seed, uint32_t (*draw)(void *hca));
 
 #endif

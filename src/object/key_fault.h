@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why an access by a key was refused: for messages, after the fact. Any thread; a region may change meanwhile. */
+/* Reasons why an access by a key was refused: for messages, after the fact. Any thread may call; a region may change
+ * meanwhile. */
 #ifndef UROCE_KEY_FAULT_H
 #define UROCE_KEY_FAULT_H
 
@@ -8,14 +9,14 @@
 struct hca;
 struct pd;
 
-/* In the order of the causes from CAUSE_LKEY_UNKNOWN and CAUSE_RKEY_UNKNOWN on. */
+/* Faults in the order of the causes from CAUSE_LKEY_UNKNOWN and CAUSE_RKEY_UNKNOWN on. */
 enum key_fault {
 	KEY_UNKNOWN,
-	KEY_GONE, /* its region was deregistered: mr_find_gone() */
+	KEY_GONE, /* the region was deregistered: mr_find_gone() */
 	KEY_DOMAIN,
 	KEY_BOUNDS,
 	KEY_RIGHTS,
-	KEY_UNMAPPED, /* nothing else is wrong */
+	KEY_UNMAPPED, /* memory is not mapped; all else is right */
 };
 
 enum { KEY_FAULT_TEXT = 400 };
@@ -24,7 +25,7 @@ enum { KEY_FAULT_TEXT = 400 };
 enum key_fault key_fault(struct hca *hca, const struct pd *pd, uint32_t key, uint64_t va, uint64_t length,
 			 unsigned access, char text[KEY_FAULT_TEXT]);
 
-/* "LOCAL_WRITE|REMOTE_READ"; "none". */
+/* Access rights as text: "LOCAL_WRITE|REMOTE_READ"; "none". */
 const char *access_text(unsigned access, char text[128]);
 
 #endif

@@ -11,12 +11,12 @@
 
 static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
 
-/* Regions that were deregistered last. */
+/* The regions that were deregistered last. */
 static struct mr_gone gone[MR_GONE_KEPT];
 static uint32_t gone_count;
 static struct lock gone_lock = LOCK_RANKED(KEY_FAULT);
 
-/* Remembers a region. If the lock is taken, it is not remembered: a child of fork() may find it so. */
+/* Remembers a region, unless the lock is taken: a child of fork() may find it so. */
 static void remember(const struct mr *mr)
 {
 	if (!lock_try(&gone_lock))
@@ -113,7 +113,7 @@ static void show_region(struct mr *mr)
 		return;
 	/* the driver of a GPU may have pinned pages, which then must not move */
 	shareable_make(s->arena, mr->memory, mr->length, !mr_is_indirect(mr) && !gpu_is_loaded(), &where);
-	/* memory that may not be present is not for one-sided operations of others: the queue handles it */
+	/* memory that may not be present is not for one-sided operations of peers: the queue handles it */
 	if (mr_is_indirect(mr))
 		return;
 	if (!where.mapped && (mr->access & IBV_ACCESS_LOCAL_WRITE)) {
@@ -123,7 +123,7 @@ static void show_region(struct mr *mr)
 	show_open(mr, &where, exported.file);
 }
 
-/* Withdraws it; waits until no local peer is inside. */
+/* Withdraws a region; waits until no local peer is inside. */
 static void hide_region(struct mr *mr)
 {
 	struct share *s = mr->hca->share;
@@ -148,7 +148,7 @@ static void hide_region(struct mr *mr)
 	shareable_release(s->arena, mr->memory, mr->length, &where);
 }
 
-/* Withdraws it for a while. Does not wait: show_settle(). */
+/* Withdraws a region for a while. Does not wait: show_settle(). */
 static void suspend_region(struct mr *mr)
 {
 	if (mr->hca->share)

@@ -14,39 +14,39 @@
 #include "object/hca.h"
 #include "object/pd.h"
 
-/* Beside enum ibv_access_flags: local keys reach it. Set for regions, not for windows. */
+/* Right beside enum ibv_access_flags: local keys reach the region. Not set for windows. */
 #define MR_LOCAL (1u << 31)
-/* The rights of peers. */
+/* Rights of peers. */
 #define MR_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct mr {
-	union { /* what the application has: first */
+	union { /* the application's object: first */
 		struct ibv_mr base;
 		struct ibv_mw window; /* see window.h */
 	};
 	struct hca *hca;
-	uint32_t index;	  /* in hca->mrs */
-	uint32_t windows; /* a region: number of windows bound to it; guarded by hca->window_lock */
+	uint32_t index;	  /* index in hca->mrs */
+	uint32_t windows; /* region: number of windows bound to it. Guarded by hca->window_lock */
 
-	/* used for each access: one cache line */
+	/* Fields used for each access: one cache line. */
 	struct pd *pd;
-	uint64_t iova; /* the address of its first byte in work requests, local and remote */
+	uint64_t iova; /* address of the first byte in work requests, local and remote */
 	uint64_t length;
-	char *memory;	      /* that byte in this process */
+	char *memory;	      /* address of that byte in this process */
 	unsigned access;      /* enum ibv_access_flags, MR_LOCAL */
-	_Atomic uint32_t key; /* 0: dead */
-	uint8_t tag;	      /* low eight bits of its last key */
+	_Atomic uint32_t key; /* the key; 0: dead */
+	uint8_t tag;	      /* low eight bits of the last key */
 	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
-	uint8_t file;	      /* a region: the number in struct exported; 0: none */
-	uint8_t kind;	      /* a region: enum memory_kind */
-	uint32_t number;      /* a region: counted from 1 as they are registered */
+	uint8_t file;	      /* region: number in struct exported; 0: none */
+	uint8_t kind;	      /* region: enum memory_kind */
+	uint32_t number;      /* region: serial number, from 1 */
 	union {
-		struct mr *region;	   /* a window: its region, NULL: unbound; changes under hca->window_lock */
-		_Atomic uint32_t *backing; /* a region of device memory: its user count; else NULL. For verbs/ */
+		struct mr *region;	   /* window: its region; NULL: unbound. Changes under hca->window_lock */
+		_Atomic uint32_t *backing; /* region of device memory: its user count; else NULL. For verbs/ */
 	};
 	union {
-		uint64_t qp_serial;	    /* a window of type 2: the QP that bound it */
-		union memory_handle handle; /* a region */
+		uint64_t qp_serial;	    /* window of type 2: serial number of the QP that bound it */
+		union memory_handle handle; /* region: handle of its memory */
 	};
 };
 static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * CACHE_LINE,
@@ -55,7 +55,7 @@ static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * 
 /* Creates a region of [address, address + length) without accessing the memory. NULL and errno ENOMEM if there is no
  * room. Fills base.lkey and base.rkey, addr, length, pd and context (from pd). */
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
-/* The same for another kind of memory; of mr_register() it is: */
+/* mr_register() for another kind of memory than the default, which is: */
 static inline enum memory_kind mr_kind_for(unsigned access)
 {
 	return access & IBV_ACCESS_ON_DEMAND ? MEMORY_PAGED : MEMORY_PLAIN;
@@ -67,31 +67,31 @@ struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint6
  * or domain change, the region keeps the key that peers know, as with adapters. 0, or -EBUSY: a window is bound. */
 int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access);
 
-/* Afterwards the key is unknown, the region has no users, and the struct belongs to the pool again. 0, or -EBUSY: a
+/* Deregisters a region: the key is unknown, no user is left, and the struct belongs to the pool again. 0, or -EBUSY: a
  * window is bound to it. */
 int mr_deregister(struct mr *mr);
 
-/* The region with this key, if it is one, is not to be found from now on. It is deregistered as ever. Waits for nobody,
- * so that an access that has begun may go on. */
+/* Hides the region with this key from look-ups. It is deregistered as usual. Does not wait, so an access that has begun
+ * may go on. */
 void mr_revoke(struct hca *hca, uint32_t key);
 
-/* For regions of uroce itself, without windows, between two uses: no access begins until mr_resume(). Accesses of local
- * peers that have begun may continue: show_settle(). Afterwards the region has a new key. It may be deregistered while
- * suspended. */
+/* Suspends a region of uroce itself, without windows, between two uses: no access begins until mr_resume(), which gives
+ * it a new key. Accesses of local peers that have begun may continue: show_settle(). A suspended region may be
+ * deregistered. */
 void mr_suspend(struct mr *mr);
 void mr_resume(struct mr *mr);
 
-/* A region that was deregistered, and when. The last MR_GONE_KEPT are remembered. */
+/* A region that was deregistered, and the time. The last MR_GONE_KEPT are remembered. */
 enum { MR_GONE_KEPT = 256 };
 struct mr_gone {
 	const struct hca *hca;
 	uint32_t key;
 	uint64_t iova, length, at;
 };
-/* The one that had this key; false: none is known. */
+/* Finds the last region that had this key. False: none is known. */
 bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found);
 
-/* For window.c. Allocates or frees one of those that `count` counts, up to `limit`; NULL and errno ENOMEM. */
+/* For window.c: allocates or frees a struct that `count` counts, up to `limit`; NULL and errno ENOMEM. */
 struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit);
 void mr_free(struct mr *mr, _Atomic uint32_t *count);
 uint32_t mr_key(const struct mr *mr, uint8_t tag); /* never 0 */
@@ -100,8 +100,7 @@ void mr_open(struct mr *mr, uint32_t key);
 /* Closes the region to new users, then waits until the present ones have left. */
 void mr_close(struct mr *mr);
 
-/* Takes a hazard pointer to a region, if it is open with that key now; else NULL. The region may have been closed
- * before. */
+/* Takes a hazard pointer to a region that may have been closed, if it is open with that key now; else NULL. */
 static inline struct mr *mr_hazard_get(struct mr *mr, uint32_t key)
 {
 	if (unlikely(!hazard_take(mr)))
@@ -124,7 +123,7 @@ static inline struct mr *mr_get(struct hca *hca, uint32_t key)
 /* Cache of the last lookup, as most lookups repeat it. Validity is checked each time. */
 struct mr_last {
 	struct mr *mr;
-	uint32_t key; /* 0: none */
+	uint32_t key; /* key of the look-up; 0: none */
 };
 
 static inline struct mr *mr_get_again(struct hca *hca, struct mr_last *last, uint32_t key)

@@ -17,17 +17,17 @@ typedef void *pd_alloc(struct ibv_pd *pd, void *context, size_t size, size_t ali
 typedef void pd_free(struct ibv_pd *pd, void *context, void *at, uint64_t type);
 
 struct pd {
-	struct ibv_pd base; /* what the application has: first */
+	struct ibv_pd base; /* the application's object: first */
 	struct hca *hca;
 	_Atomic uint32_t users;
-	struct list all;		   /* list of PDs that can be imported: verbs/pd.c */
+	struct list all;		   /* link in the list of PDs that can be imported: verbs/pd.c */
 	const struct ibv_context *made_in; /* original values of the context and handle: see pd_check() */
 	uint32_t handle;
-	struct pd *domain; /* the PD that protects: see pd_domain(). NULL: itself */
+	struct pd *domain; /* PD that protects: pd_domain(). NULL: itself */
 
-	bool is_parent; /* a parent domain; if not, and `domain` is set: an import */
+	bool is_parent; /* a parent domain; else, if `domain` is set, an import */
 
-	/* of a parent domain: allocator of its queues */
+	/* Allocator of a parent domain for its queues. */
 	pd_alloc *alloc;
 	pd_free *free;
 	void *context;
@@ -36,8 +36,8 @@ struct pd {
 /* The handle of a destroyed object, where it can still be read. */
 #define NO_HANDLE UINT32_MAX
 
-/* ENOENT if the object is destroyed or overwritten, as the kernel reports an unknown handle. EINVAL if `base` is NULL;
- * 0 if it is valid. */
+/* Checks a PD. ENOENT: destroyed or overwritten, as the kernel reports an unknown handle; EINVAL: `base` is NULL; 0:
+ * valid. */
 static inline int pd_check(const struct ibv_pd *base)
 {
 	const struct pd *pd = (const struct pd *)base;

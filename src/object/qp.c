@@ -20,8 +20,8 @@ static void clear_part(struct qp *qp, size_t begin, size_t end)
 	memset((char *)qp + begin, 0, end - begin);
 }
 
-/* The memory may hold an earlier QP, and a thread may still be checking its lock: so the lock stays as it is, and all
- * else is cleared under it. `ack_is_delayed` is read without the lock, so it is stored atomically. */
+/* Clears a QP under its lock, which stays as it is: the memory may hold an earlier QP, and a thread may still be
+ * checking its lock. `ack_is_delayed` is read without the lock, so it is stored atomically. */
 static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	clear_part(qp, 0, offsetof(struct qp, lock));
@@ -48,7 +48,7 @@ static enum transport transport_of(enum ibv_qp_type type)
 	}
 }
 
-/* Room for a receive from any queue that the QP can use. */
+/* Bytes for a receive from any queue that the QP can use. */
 static size_t receive_bytes(const struct qp *qp, const struct srq *srq, enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_XRC_RECV)
@@ -72,7 +72,7 @@ static void count_users(struct qp *qp, uint32_t by)
 			atomic_fetch_add_explicit(users[i], by, memory_order_release);
 }
 
-/* What only some services have, and room for a receive; qp_create() frees all of it on an error. 0 or -ENOMEM. */
+/* Allocates what only some services have, and room for a receive; qp_create() frees all on an error. 0 or -ENOMEM. */
 static int alloc_by_service(struct qp *qp, const struct srq *srq, enum ibv_qp_type type)
 {
 	bool is_ud = type == IBV_QPT_UD;
@@ -194,7 +194,7 @@ void responder_free(struct responder *r)
 	early_drop(&r->early);
 }
 
-/* A UC QP is no target, but local peers look at its addresses as well. */
+/* True if local peers may see the QP. A UC QP is no target, but local peers compare its addresses too. */
 static bool is_shown(const struct qp *qp)
 {
 	if (!qp->alive || qp->needs_packets || (qp->transport != TRANSPORT_RC && qp->transport != TRANSPORT_UC))
@@ -216,7 +216,7 @@ void qp_show(struct qp *qp)
 	}
 	if (qp->transport != TRANSPORT_RC)
 		access = 0;
-	if (!qp->resp.response_size) /* it remembers no READs and atomics, so it allows none */
+	if (!qp->resp.response_size) /* without room for READs and atomics, none are allowed */
 		access &= IBV_ACCESS_REMOTE_WRITE;
 	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,
 		      share_pair(qp->path.sgid.raw, qp->base.qp_num, qp->path.dgid.raw, qp->attr.dest_qp_num));
@@ -242,7 +242,7 @@ void qp_destroy(struct qp *qp)
 		cq_remove_qp(qp->send_cq, qp->base.qp_num);
 	if (qp->recv_cq)
 		cq_remove_qp(qp->recv_cq, qp->base.qp_num);
-	if (qp->state != IBV_QPS_RESET) /* it waits for nothing any more */
+	if (qp->state != IBV_QPS_RESET) /* waits for nothing any more */
 		trace(qp_state, qp->base.qp_num, qp->state, IBV_QPS_RESET, 0, 0, 0);
 	if (qp->credit)
 		qp_withdraw(qp);

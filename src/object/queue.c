@@ -28,7 +28,7 @@ int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint
 	sq->depth = depth;
 	sq->max_sge = max_sge;
 	sq->fast_inline = gpu_in_use() ? 0 : offered;
-	sq->max_inline = offered; /* the room that there is: programs count on some, since adapters round up too */
+	sq->max_inline = offered; /* all of the room, as adapters round up too and programs rely on it */
 	sq->mask = queue_slots(depth) - 1;
 	sq->stride = (sizeof(struct wqe) + room + after + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 	sq->ring = buffer_alloc(pd, (size_t)(sq->mask + 1) * sq->stride, BUFFER_SEND, &sq->from);

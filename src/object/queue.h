@@ -27,13 +27,13 @@ enum wqe_state {
 struct wqe {
 	uint64_t wr_id;
 	uint32_t length;  /* bytes of the whole message */
-	uint32_t packets; /* number of PSNs; 0: executed locally */
-	psn_t psn;	  /* the first of them; valid from WQE_PROCESSING on */
+	uint32_t packets; /* PSNs; 0: executed locally */
+	psn_t psn;	  /* first PSN; valid from WQE_PROCESSING on */
 	uint32_t imm;	  /* immediate data as on the wire, or the rkey to invalidate */
 	uint8_t opcode;	  /* enum ibv_wr_opcode */
 	uint8_t flags;	  /* enum ibv_send_flags */
 	uint8_t state;	  /* enum wqe_state */
-	uint8_t num_sge;  /* 0 if IBV_SEND_INLINE: the data are in place of the SGEs */
+	uint8_t num_sge;  /* number of SGEs; 0 with IBV_SEND_INLINE: the data are in place of the SGEs */
 	uint32_t rkey;
 	uint64_t remote_addr;
 	union {
@@ -43,8 +43,8 @@ struct wqe {
 		struct {
 			uint32_t remote_qpn, remote_qkey; /* UD; see wqe_path() */
 		};
-		bool in_pieces; /* a WRITE: each packet is a WRITE of its own; valid from WQE_PROCESSING on */
-		struct {	/* a bind; also uses rkey, remote_addr, and imm for access flags */
+		bool in_pieces; /* WRITE: each packet is a WRITE of its own; valid from WQE_PROCESSING on */
+		struct {	/* bind; also uses rkey, remote_addr, and imm for access flags */
 			uint64_t bind_length;
 			uint32_t bind_window, bind_lkey;
 		};
@@ -52,7 +52,7 @@ struct wqe {
 	uint32_t remote_srqn; /* XRC */
 	uint8_t status;	      /* enum ibv_wc_status: in WQE_ERROR, the status of its completion */
 	bool by_reference;    /* packets refer to the payload; valid from WQE_PROCESSING on */
-	bool of_gpu;	      /* all of that is memory of a GPU */
+	bool of_gpu;	      /* the payload is memory of a GPU */
 	struct ibv_sge sge[];
 };
 static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache line");
@@ -60,17 +60,16 @@ static_assert(sizeof(struct wqe) == 64, "the fixed part of a WQE is one cache li
 /* Guarded by qp->lock, except `reclaimed`. */
 struct sq {
 	char *ring;
-	struct pd *from; /* allocated the ring: for buffer_free() */
+	struct pd *from; /* PD that allocated the ring: for buffer_free() */
 	uint32_t stride; /* bytes per WQE: the fixed part, SGEs or inline data, and an addition of the transport */
 	uint32_t mask;	 /* ring size less 1 */
 	uint32_t depth;	 /* work requests that may be outstanding: cap.max_send_wr */
 	uint32_t max_sge;
 	uint16_t max_inline;
-	uint16_t fast_inline; /* the same; 0 if inline data may be memory of a GPU: for who copies by plain loads */
-	uint32_t head;	      /* the oldest request that is not complete */
-	uint32_t tail;	      /* position of the next post */
-	_Atomic uint32_t reclaimed; /* all before this are free: as on hardware, polling the CQE of a slot frees it and
-				       all before it */
+	uint16_t fast_inline;	    /* max_inline; 0 if inline data may be memory of a GPU: for plain loads */
+	uint32_t head;		    /* position of the oldest request that is not complete */
+	uint32_t tail;		    /* position of the next post */
+	_Atomic uint32_t reclaimed; /* position before which slots are free: those of polled CQEs and before */
 	struct mr_last last;
 };
 static_assert(sizeof(struct sq) == CACHE_LINE, "what each message looks at");
@@ -88,15 +87,15 @@ struct rq {
 	uint32_t stride;
 	char *ring;
 	uint32_t mask, depth, max_sge;
-	uint32_t head; /* the next receive for an arriving message */
+	uint32_t head; /* position of the next receive for a message */
 	uint32_t tail; /* position of the next post */
 	_Atomic uint32_t reclaimed;
-	struct mr_last last;  /* only for the queue of a QP */
+	struct mr_last last;  /* last look-up; only for the queue of a QP */
 	struct pd *from, *pd; /* `from` allocated the ring: for buffer_free(); `pd` allocates the next */
 	enum buffer_kind kind;
 	uint32_t granted;	    /* receives granted to all senders */
-	struct list credits;	    /* of UC and UD: all senders with a grant, for all QPs of this queue */
-	uint64_t period, period_at; /* a period that advances while senders ask for credit: engine/flow.c */
+	struct list credits;	    /* UC and UD: all senders with a grant, of all QPs of this queue */
+	uint64_t period, period_at; /* period, which advances while senders request credit: engine/flow.c */
 };
 
 static inline struct wqe *sq_at(const struct sq *sq, uint32_t position)
@@ -109,13 +108,14 @@ static inline struct rwqe *rq_at(const struct rq *rq, uint32_t position)
 	return (struct rwqe *)(rq->ring + (size_t)(position & rq->mask) * rq->stride);
 }
 
-/* 0 or -ENOMEM; the caller has checked the limits. `after`: bytes at the end of each WQE for the transport. */
+/* Makes a send queue: 0 or -ENOMEM. The caller has checked the limits. `after`: bytes at the end of each WQE for the
+ * transport. */
 int sq_init(struct sq *sq, struct pd *pd, uint32_t depth, uint32_t max_sge, uint32_t max_inline, uint32_t after);
 void sq_fini(struct sq *sq);
 int rq_init(struct rq *rq, struct pd *pd, enum buffer_kind kind, uint32_t depth, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 
-/* The functions below are called with the lock of the SRQ held, or that of the QP. */
+/* The functions below need the lock of the SRQ, or that of the QP. */
 
 /* Copies the oldest receive to *out (room for max_sge SGEs) and its position to *position. `credit`: of the sender that
  * uses it, or NULL. False: there is no receive. */
@@ -141,13 +141,13 @@ static inline void rq_use_credit(struct rq *rq, struct credit *credit)
 /* Copies the SGEs of a receive; returns their total length. */
 uint64_t rq_fill(struct rwqe *r, const struct ibv_recv_wr *wr);
 
-/* Whether a list of SGEs is no longer than the queue takes, and there at all. */
+/* True if a list of SGEs exists and is no longer than the queue takes. */
 static inline bool sges_fit(const struct ibv_sge *list, int count, uint32_t most)
 {
 	return likely((uint32_t)count <= most && (list || !count));
 }
 
-/* Posts a receive with one SGE. False: the queue is full, or takes no SGEs; or there is none. */
+/* Posts a receive with one SGE. False: the queue is full, or takes no SGEs; or the SGE is missing. */
 static inline bool rq_post_piece(struct rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct rwqe *r = rq_at(rq, rq->tail);
@@ -187,11 +187,11 @@ static inline int rq_post_one(struct rq *rq, uint32_t qpn, const struct ibv_recv
 	return 0;
 }
 
-/* Tells why: base/cause.h. */
+/* Tells why a receive could not be posted: base/cause.h. */
 void rq_refused(const struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr, int error);
 
 /* Appends receives. 0, or a positive errno with *bad at the first that was not posted: ENOMEM (queue full), EINVAL (too
- * many SGEs, or none where there should be). */
+ * many SGEs, or a missing list). */
 static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t qpn, struct ibv_recv_wr *wr,
 							 struct ibv_recv_wr **bad)
 {
@@ -207,11 +207,11 @@ static inline __attribute__((always_inline)) int rq_post(struct rq *rq, uint32_t
 	return err;
 }
 
-/* 0, -EINVAL (more are posted than `depth`) or -ENOMEM. Only for an SRQ, whose slots are free as soon as they are
- * taken; not for the queue of a QP. */
+/* Changes the queue's size. 0, -EINVAL (more are posted than `depth`) or -ENOMEM. Only for an SRQ, whose slots are free
+ * as soon as they are taken. */
 int rq_resize(struct rq *rq, uint32_t depth);
 
-/* Bytes of the whole message. */
+/* Bytes of a whole message. */
 static inline uint64_t posted_length(const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;

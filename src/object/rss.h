@@ -7,7 +7,7 @@
 #include "object/rules.h"
 
 enum {
-	RSS_KEY = 40,	  /* bytes */
+	RSS_KEY = 40,	  /* bytes of a key */
 	RSS_TABLE = 1024, /* entries at most */
 	RSS_FIELDS = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6 |
 		     IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP |
@@ -22,7 +22,7 @@ struct rss {
 	struct qp *const *table;
 };
 
-/* A frame without any of these fields hashes to 0. */
+/* The hash of a frame; 0 without any of these fields. */
 uint32_t rss_hash(const struct rss *rss, const struct frame_key *key);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Steering rules: which Ethernet frames go to which raw packet queue pair. A frame is read once into the structs of the
- * verbs API, so a rule is only values and masks to compare. Pure: no state, no lock. */
+/* Steering rules: they select the raw packet queue pair of an Ethernet frame. A frame is read once into the structs of
+ * the verbs API, so a rule is only values and masks to compare. Pure: no state, no lock. */
 #ifndef UROCE_RULES_H
 #define UROCE_RULES_H
 
@@ -48,22 +48,22 @@ struct flow_spec {
 };
 
 struct flow_rule {
-	struct list link;   /* port/raw.c, under its lock, as are the counts */
-	struct qp *qp;	    /* receives the frames that match */
+	struct list link;   /* link of port/raw.c, under its lock, as are the counts */
+	struct qp *qp;	    /* QP that receives matching frames */
 	uint8_t type;	    /* enum ibv_flow_attr_type */
-	uint16_t priority;  /* 0 is matched first */
+	uint16_t priority;  /* priority; 0 is matched first */
 	bool drops, shares; /* drops: the frame is dropped; shares: later rules get it too */
 	uint32_t tag;
 	uint32_t specs;
 	struct flow_spec spec[FLOW_SPECS];
-	struct flow_counters *counters; /* or NULL */
+	struct flow_counters *counters; /* counters; NULL: none */
 	bool starves; /* a frame has waited for a receive in vain, and none was taken since: guarded by raw_lock */
 };
 
 /* Counters of ibv_create_counters(3): verbs/counters.c. Rules count in them. */
 struct flow_counters {
-	struct ibv_counters base;	 /* what the application has: first */
-	_Atomic uint64_t packets, bytes; /* relaxed: counts */
+	struct ibv_counters base;	 /* the application's object: first */
+	_Atomic uint64_t packets, bytes; /* counts. Relaxed */
 	_Atomic uint32_t users;		 /* number of rules */
 	struct lock lock;
 	uint32_t points GUARDED_BY(&lock); /* number of point[] */

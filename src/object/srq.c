@@ -15,8 +15,8 @@ static void srq_clear(struct srq *srq) REQUIRES(srq->rq.lock)
 	memset(after, 0, (size_t)((char *)(srq + 1) - after));
 }
 
-/* From its index in the pool to the low bits of its number, and back: the first ones are in the part of the process's
- * first slot. */
+/* Converts an index in the pool to the low bits of the number, and back: the first ones are in the part of the
+ * process's first slot. */
 static uint32_t srq_index(const struct hca *hca, uint32_t index)
 {
 	return index ^ slot_part(hca->slot) << SLOT_SHIFT;
@@ -84,7 +84,7 @@ void srq_destroy(struct srq *srq)
 	srq->alive = false;
 	srq->base.handle = NO_HANDLE;
 	lock_drop(&srq->rq.lock);
-	/* of a child of fork() nobody is inside; acquire pairs with srq_leave() */
+	/* in a child of fork() no thread is inside; acquire pairs with srq_leave() */
 	while (!is_inert && atomic_load_explicit(&srq->inside, memory_order_acquire))
 		sched_yield();
 	if (!is_inert)

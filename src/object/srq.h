@@ -13,13 +13,13 @@
 #include "object/xrcd.h"
 
 struct srq {
-	struct ibv_srq base; /* what the application has: first */
+	struct ibv_srq base; /* the application's object: first */
 	struct hca *hca;
 	struct pd *pd;
 	uint32_t number;	/* slot of the process and index: the number in an XRCETH */
 	uint32_t handle;	/* index in hca->srqs */
-	_Atomic uint32_t users; /* number of QPs */
-	/* XRC, else NULL: completions go to `cq`, whatever QP a message came to */
+	_Atomic uint32_t users; /* number of QPs that use it */
+	/* XRC, else NULL. Completions go to `cq`, whatever QP a message came to. */
 	struct xrcd *xrcd;
 	struct cq *cq;
 	_Atomic uint32_t inside; /* packets between srq_enter() and srq_leave() */
@@ -30,10 +30,11 @@ struct srq {
 	uint32_t events; /* async events not yet acknowledged: verbs/async.c, under its lock */
 };
 
-/* The caller has checked the limits, and fills base. `xrcd` and `cq`: for XRC, else NULL. NULL and errno ENOMEM. */
+/* Makes an SRQ. The caller has checked the limits, and fills base. `xrcd` and `cq`: for XRC, else NULL. NULL and errno
+ * ENOMEM. */
 struct srq *srq_create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct cq *cq, uint32_t depth,
 		       uint32_t max_sge);
-void srq_destroy(struct srq *srq) EXCLUDES(srq->rq.lock); /* no QP uses it any more */
+void srq_destroy(struct srq *srq) EXCLUDES(srq->rq.lock); /* when no QP uses it any more */
 
 /* As pd_check(). */
 static inline int srq_check(const struct ibv_srq *base)

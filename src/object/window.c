@@ -57,7 +57,7 @@ static bool region_allows(const struct mr *mr, const struct pd *pd, const struct
 
 static bool object_window_allows(const struct mr *w, const struct pd *pd, const struct window_bind *b)
 {
-	if (!w->type || w->pd != pd) /* it may have been freed since the request was posted */
+	if (!w->type || w->pd != pd) /* the window may have been freed since the request was posted */
 		return false;
 	if (w->type == IBV_MW_TYPE_1)
 		return !(b->access & IBV_ACCESS_ZERO_BASED);

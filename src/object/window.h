@@ -8,26 +8,26 @@
 
 #include "object/mr.h"
 
-/* NULL and errno ENOMEM. Fills window.rkey, pd, context and type. */
+/* Makes a window. Fills window.rkey, pd, context and type. NULL and errno ENOMEM. */
 struct mr *window_create(struct pd *pd, enum ibv_mw_type type);
 
-/* Unbinds and frees it. */
+/* Unbinds and frees a window. */
 void window_destroy(struct mr *window);
 
 /* The parameters of a bind. */
 struct window_bind {
-	uint32_t window; /* its index in hca->mrs: it may have been freed */
-	uint32_t lkey;	 /* of the region */
-	uint8_t tag;	 /* low eight bits of the new key: the application chooses them */
+	uint32_t window; /* index in hca->mrs of the window, which may have been freed */
+	uint32_t lkey;	 /* lkey of the region */
+	uint8_t tag;	 /* low eight bits of the new key, which the application chooses */
 	unsigned access; /* enum ibv_access_flags */
 	uint64_t address, length;
 };
 
-/* Binds for a QP of that domain and serial number. False: IBTA 10.6.7 does not allow it. Binding a window of type 1 to
- * 0 bytes unbinds it. */
+/* Binds a window for a QP of that domain and serial number. False: not allowed by IBTA 10.6.7. Binding a window of type
+ * 1 to 0 bytes unbinds it. */
 bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const struct window_bind *b);
 
-/* Local or remote invalidation by such a QP. False: the key is not that of a window of type 2 that this QP has
+/* Invalidates a key, locally or remotely, for such a QP. False: the key is of no window of type 2 that this QP has
  * bound. */
 bool window_invalidate(struct hca *hca, const struct pd *pd, uint64_t qp_serial, uint32_t key);
 

@@ -18,7 +18,7 @@ struct xrcd_name {
 #define XRCD_PRIVATE UINT64_MAX /* the device of a private domain */
 
 struct xrcd {
-	struct ibv_xrcd base; /* what the application has: first */
+	struct ibv_xrcd base; /* the application's object: first */
 	struct hca *hca;
 	struct xrcd_name name;
 	_Atomic uint32_t users;

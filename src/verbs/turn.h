@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A turn: what a thread of the program has between two of its calls, as from ibv_start_poll() to ibv_end_poll(). Other
- * threads wait for it, across whatever the program does meanwhile; so nothing of ours takes one. It has no rank, as any
- * thread may drop it: the names in parentheses are the functions, which check none. */
+/* A turn: a lock that a thread of the program holds between two of its calls, as from ibv_start_poll() to
+ * ibv_end_poll(). Other threads wait for as long as the program keeps it, so no thread of uroce takes one. It has no
+ * rank, as any thread may drop it: the names in parentheses are the functions, which check none. */
 #ifndef UROCE_TURN_H
 #define UROCE_TURN_H
 

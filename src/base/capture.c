@@ -21,9 +21,9 @@
 #include "base/memfd.h"
 #include "base/rights.h"
 #include "base/same_user.h"
+#include "base/tuned.h"
 
-#define RING_BYTES  (64u << 20) /* bytes; untouched pages take no memory */
-#define RING_MEMORY (CAPTURE_PAGE + RING_BYTES)
+#define RING_MEMORY (CAPTURE_PAGE + CAPTURE_RING)
 #define ROUND(x)    (((x) + 15) & ~(uint64_t)15)
 
 static struct lock capture_lock = LOCK_RANKED(CAPTURE); /* guards all of this */
@@ -34,7 +34,7 @@ static uint64_t written GUARDED_BY(capture_lock);
 
 static char *ring_byte(uint64_t n) REQUIRES(capture_lock)
 {
-	return (char *)ring + CAPTURE_PAGE + (n & (RING_BYTES - 1));
+	return (char *)ring + CAPTURE_PAGE + (n & (CAPTURE_RING - 1));
 }
 
 /* True if the ring has room. The collector sets `read` and may be broken: a used size above the ring's counts as no
@@ -44,7 +44,7 @@ static bool ring_has(uint64_t bytes) REQUIRES(capture_lock)
 	/* acquire pairs with the collector's release: it no longer reads there */
 	uint64_t used = written - atomic_load_explicit(&ring->read, memory_order_acquire);
 
-	return used <= RING_BYTES && bytes <= RING_BYTES - used;
+	return used <= CAPTURE_RING && bytes <= CAPTURE_RING - used;
 }
 
 static struct capture_record *put_head(enum capture_kind kind, uint64_t bytes) REQUIRES(capture_lock)
@@ -62,8 +62,8 @@ void *capture_begin(enum capture_kind kind, uint64_t bytes) NO_LOCK_ANALYSIS
 
 	bytes = ROUND(bytes);
 	lock_take(&capture_lock);
-	rest = RING_BYTES - (written & (RING_BYTES - 1));
-	if (ring && bytes < RING_BYTES / 4 && ring_has(bytes + (bytes > rest ? rest : 0))) {
+	rest = CAPTURE_RING - (written & (CAPTURE_RING - 1));
+	if (ring && bytes < CAPTURE_RING / 4 && ring_has(bytes + (bytes > rest ? rest : 0))) {
 		if (bytes > rest) {
 			put_head(CAPTURE_FILL, rest);
 			written += rest;
@@ -210,7 +210,7 @@ static int make_ring(int *memory) REQUIRES(capture_lock)
 		close(*memory);
 		return -ENOMEM;
 	}
-	*ring = (struct capture_header){.magic = CAPTURE_MAGIC, .bytes = RING_BYTES, .payload = UINT32_MAX};
+	*ring = (struct capture_header){.magic = CAPTURE_MAGIC, .bytes = CAPTURE_RING, .payload = UINT32_MAX};
 	written = 0;
 	return 0;
 }

@@ -16,10 +16,8 @@
 #include "base/proc_state.h"
 #include "base/rights.h"
 #include "base/same_user.h"
+#include "base/tuned.h"
 
-#define PATIENCE  (3 * SEC)   /* how long an answer may take */
-#define LEAST	  (50 * MSEC) /* of it, for each of many processes, when others have used it up */
-#define AT_A_TIME 64	      /* processes that are asked: each takes a descriptor */
 #define STOPPED	  "it is stopped, and cannot answer: kill -CONT PID"
 #define HAS_ENDED "it refused the request: it belongs to another user, has no descriptor left, or is ending"
 #define NO_ANSWER "it does not answer (it may be stopped: kill -CONT PID)"
@@ -100,8 +98,6 @@ static const char *control_name_in(char *line, const char *prefix)
 	return at && strlen(at) < sizeof(((struct sockaddr_un *)0)->sun_path) && is_listening(line) ? at : NULL;
 }
 
-#define ROUNDS 3 /* looks for the process */
-
 /* Connects to a process. -1 and errno: ENOENT: no name; or as connect_to_name(). A name that accepts no connection is
  * tried once more, with all the patience that is left. */
 static int connect_to_process(pid_t pid, uint64_t deadline)
@@ -114,7 +110,8 @@ static int connect_to_process(pid_t pid, uint64_t deadline)
 	/* The list skips entries while other sockets come and go. The second round waits for sockets that did not
 	 * answer. */
 	for (int round = 0;
-	     fd < 0 && round < ROUNDS && (round == 0 || error == ENOENT || (round == 1 && error == EAGAIN)); round++) {
+	     fd < 0 && round < CONTROL_ROUNDS && (round == 0 || error == ENOENT || (round == 1 && error == EAGAIN));
+	     round++) {
 		FILE *f = fopen(file, "rce");
 		char line[512];
 
@@ -147,7 +144,7 @@ int control_take_answer(int fd, char *answer, size_t room, int *given, uint64_t 
 	int gift = -1;
 	ssize_t n;
 
-	set_patience(fd, SO_RCVTIMEO, deadline, LEAST);
+	set_patience(fd, SO_RCVTIMEO, deadline, CONTROL_LEAST);
 	n = rights_receive(fd, reply, sizeof(reply) - 1, 0, &gift, 1);
 	reply[max_of(n, (ssize_t)0)] = 0;
 	if (gift >= 0 && (!given || strncmp(reply, "ok ", 3) || fstat(gift, &st) || !S_ISREG(st.st_mode))) {
@@ -168,7 +165,7 @@ int control_take_answer(int fd, char *answer, size_t room, int *given, uint64_t 
 
 int control_call(pid_t pid, const char *request, char *answer, size_t room, int *given)
 {
-	uint64_t deadline = clock_now() + PATIENCE;
+	uint64_t deadline = clock_now() + CONTROL_PATIENCE;
 	int fd;
 
 	if (given)
@@ -201,7 +198,7 @@ struct ask_all {
 	struct {
 		int fd;
 		pid_t pid;
-	} asked[AT_A_TIME];
+	} asked[CONTROL_AT_ONCE];
 };
 
 static void say_silent(const struct ask_all *a, pid_t pid, const char *why)
@@ -259,7 +256,7 @@ static void take_answers(struct ask_all *a)
 void control_call_all(const char *request, void (*use)(pid_t pid, int given, void *arg),
 		      void (*silent)(pid_t pid, const char *why, void *arg), void *arg)
 {
-	struct ask_all a = {request, use, silent, arg, clock_now() + PATIENCE, 0, {{0}}};
+	struct ask_all a = {request, use, silent, arg, clock_now() + CONTROL_PATIENCE, 0, {{0}}};
 	FILE *f = fopen("/proc/net/unix", "rce");
 	const char *name;
 	char line[512];
@@ -268,7 +265,7 @@ void control_call_all(const char *request, void (*use)(pid_t pid, int given, voi
 		name = control_name_in(line, "@uroce/control/");
 		if (name)
 			send_request(&a, name);
-		if (a.count == AT_A_TIME)
+		if (a.count == CONTROL_AT_ONCE)
 			take_answers(&a);
 	}
 	take_answers(&a);

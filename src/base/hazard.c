@@ -8,9 +8,7 @@
 #include <time.h>
 
 #include "base/fork.h"
-
-#define LINGER 10000000 /* ns after which every store is visible */
-#define SPARES 8
+#include "base/tuned.h"
 
 _Thread_local struct hazards *hazards_own;
 
@@ -68,15 +66,15 @@ static struct hazards *hazard_reuse(void)
  * the peer's access would fail. */
 static struct hazards *hazard_spare(void)
 {
-	static struct hazards spare[SPARES];
+	static struct hazards spare[HAZARD_SPARES];
 	static _Atomic uint32_t used;
 	/* relaxed: each is handed out once, and published by hazard_make() */
 	uint32_t n = atomic_load_explicit(&used, memory_order_relaxed);
 
-	while (n < SPARES &&
+	while (n < HAZARD_SPARES &&
 	       !atomic_compare_exchange_weak_explicit(&used, &n, n + 1, memory_order_relaxed, memory_order_relaxed))
 		;
-	return n < SPARES ? &spare[n] : NULL;
+	return n < HAZARD_SPARES ? &spare[n] : NULL;
 }
 
 static struct hazards *hazard_make(void)
@@ -181,7 +179,7 @@ static bool hazard_is_held(struct hazards *h, uint32_t i, const void *object)
  * closed. */
 static void see_all(void)
 {
-	struct timespec t = {.tv_nsec = LINGER};
+	struct timespec t = {.tv_nsec = HAZARD_LINGER};
 
 	if (barrier_is_ours() && !barrier_here())
 		nanosleep(&t, NULL); /* membarrier() has been forbidden since start-up */

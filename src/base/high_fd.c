@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-
-#define HIGH_FD 512 /* lowest number, or half of RLIMIT_NOFILE if that is less */
+#include "base/tuned.h"
 
 int high_fd(int fd)
 {

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPINS 100
+#include "base/tuned.h"
 
 static inline void relax(void)
 {
@@ -46,7 +46,7 @@ static bool lock_inherit(struct lock *l) TRY_ACQUIRE(true, l) NO_LOCK_ANALYSIS
 
 void lock_wait(struct lock *l)
 {
-	for (int i = 0; i < SPINS; i++) {
+	for (int i = 0; i < LOCK_SPINS; i++) {
 		/* the function: lock_take() has added the lock to the thread's list */
 		if ((lock_try)(l) || lock_inherit(l))
 			return;

@@ -18,9 +18,9 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/same_user.h"
+#include "base/tuned.h"
 
-#define LINKS_MOST	 40  /* as the kernel */
-#define TRIES		 100 /* of a file that others make and remove all the time */
+#define LINKS_MOST	 40 /* as the kernel */
 #define OTHERS_MAY_WRITE (S_IWGRP | S_IWOTH)
 
 struct walk {
@@ -99,7 +99,7 @@ static int open_last(const struct walk *w)
 	int fd = -ENOENT, err;
 	struct stat st;
 
-	for (int i = 0; i < TRIES && fd == -ENOENT; i++) {
+	for (int i = 0; i < OWN_FILE_TRIES && fd == -ENOENT; i++) {
 		if (w->flags & O_CREAT) {
 			fd = open_at(w, flags | O_EXCL);
 			if (fd != -EEXIST)

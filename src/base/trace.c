@@ -25,12 +25,10 @@
 #include "base/own_file.h"
 #include "base/pending.h"
 #include "base/trace_file.h"
+#include "base/tuned.h"
 
-#define RINGS		256
-#define REPEATS_WRITTEN 32 /* consecutive repeats before they are only counted */
-#define REPEAT_WINDOW	8  /* records of a round of a request that is refused and sent again */
-#define RING_HEADER	TRACE_PAGE
-#define page_align(x)	(((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
+#define RING_HEADER   TRACE_PAGE
+#define page_align(x) (((x) + TRACE_PAGE - 1) & ~(size_t)(TRACE_PAGE - 1))
 
 static const struct trace_point_name point_names[] = {
 #define POINT(name, a, b, c, d, e, f) {#name, {#a, #b, #c, #d, #e, #f}},
@@ -48,7 +46,7 @@ static uint32_t rings_most;	 /* number of rings that are mapped */
 static pthread_key_t ring_key; /* key whose destructor frees the ring of a thread that ends, for the next new thread */
 
 static struct lock rings_lock = LOCK_RANKED(TRACE_RINGS); /* guards creation and reuse of rings */
-static struct trace_ring *spare_rings[RINGS] GUARDED_BY(rings_lock);
+static struct trace_ring *spare_rings[TRACE_RINGS_MAX] GUARDED_BY(rings_lock);
 static uint32_t spares GUARDED_BY(rings_lock), rings_made GUARDED_BY(rings_lock);
 
 static _Thread_local struct trace_ring *my_ring;
@@ -58,7 +56,7 @@ static _Thread_local bool ringless;	      /* no ring was available for this thre
 static void release_ring(void *ring)
 {
 	lock_take(&rings_lock);
-	if (spares < RINGS)
+	if (spares < TRACE_RINGS_MAX)
 		spare_rings[spares++] = ring;
 	lock_drop(&rings_lock);
 	my_ring = NULL; /* a later destructor may still record: it takes a ring again */
@@ -232,7 +230,7 @@ static int map_file(bool is_live)
 {
 	int err = -ENOMEM;
 
-	for (rings_most = RINGS; rings_most; rings_most /= 2) {
+	for (rings_most = TRACE_RINGS_MAX; rings_most; rings_most /= 2) {
 		size_t bytes = header_bytes + rings_most * ring_bytes;
 
 		if (is_live)

@@ -21,8 +21,7 @@
 #include "progress/waitfd.h"
 #include "verbs/context.h"
 #include "verbs/cq_front.h"
-
-#define FOUND_SURE 8u /* of channel->found: the program waits for the descriptor itself */
+#include "verbs/tuned.h"
 
 /* The channel from which this thread is about to fetch an event. An event that the thread causes meanwhile needs no
  * write to the eventfd. */

@@ -19,6 +19,7 @@
 #include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/table.h"
+#include "verbs/tuned.h"
 
 static _Atomic uint32_t cq_count;
 struct lock cqs_lock = LOCK_RANKED(CQS);
@@ -221,10 +222,6 @@ static int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	cq_moderate(&f->cq, attr->moderate.cq_count);
 	return 0;
 }
-
-/* A thread whose polls always find completions must make progress too. Otherwise the helper thread takes over its work,
- * and keeps the CQ full; with one processor, on the same processor. */
-#define FOUND_MANY 4u
 
 static _Thread_local uint32_t found;
 

@@ -31,11 +31,7 @@
 #include "verbs/context.h"
 #include "verbs/remote_qp.h"
 #include "verbs/shared_qp.h"
-
-#define ANSWERS                                                                                                  \
-	(10 * MSEC) /* longest wait for ACKs before a move to ERR: about as long as another process may have the \
-		       processor */
-#define IN_VAIN (1000 * MSEC) /* time without further waits after one that failed */
+#include "verbs/tuned.h"
 
 /* Checks the port, the partition and the limits of the adapter, which the engine's tables do not know. */
 static int check_port(const struct ibv_qp_attr *a, int mask)
@@ -240,8 +236,8 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 
 /* Before moving to ERR at the program's request, wait at most ANSWERS for ACKs. An adapter sends and receives ACKs long
  * before a peer that has all its data can tell this program so over another channel; here an ACK may wait for a
- * processor. If a wait fails, no further QP waits for IN_VAIN, so that many QPs to one stopped peer do not wait one by
- * one. */
+ * processor. If a wait fails, no further QP waits for ANSWERS_VAIN, so that many QPs to one stopped peer do not wait
+ * one by one. */
 static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 {
 	static _Atomic uint64_t hopeless_until;
@@ -263,7 +259,7 @@ static void await_answers(struct qp *qp) EXCLUDES(qp->lock)
 			break;
 		loop_progress();
 	}
-	atomic_store_explicit(&hopeless_until, at + IN_VAIN, memory_order_relaxed);
+	atomic_store_explicit(&hopeless_until, at + ANSWERS_VAIN, memory_order_relaxed);
 }
 
 /* For a QP in another process. `error`: 0, or an error that the caller has found. */

@@ -22,11 +22,11 @@
 #include "port/post.h"
 #include "verbs/async.h"
 #include "verbs/context.h"
+#include "verbs/tuned.h"
 
 #define REMOTE_VERSION 3u /* version of the messages below; part of the socket name */
 #define CALLERS	       255
 #define EVENTS	       16
-#define PATIENCE       (5 * SEC) /* an owner that is not stopped answers within this time */
 
 enum what {
 	REMOTE_OPEN,
@@ -428,7 +428,7 @@ static int remote_receive(int fd, struct message *m, uint64_t end)
 static int remote_ask(struct hca *hca, struct message *m, int *keep)
 {
 	int fd = high_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), error;
-	uint64_t end = clock_now() + PATIENCE;
+	uint64_t end = clock_now() + OWNER_TIME;
 
 	if (fd < 0)
 		return errno;

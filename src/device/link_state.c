@@ -120,6 +120,12 @@ char *links_text(int fd)
 	return text;
 }
 
+/* Room for one more in `list`, whose size doubles. NULL: no memory. */
+static void *links_room(void *list, uint32_t count, size_t size)
+{
+	return count & (count - 1) ? list : realloc(list, (count ? 2 * (size_t)count : 1) * size);
+}
+
 /* One line: "NAME ADDRESS ...". */
 static void parse_line(char *line, union ibv_gid **gids, uint32_t *count)
 {
@@ -129,14 +135,14 @@ static void parse_line(char *line, union ibv_gid **gids, uint32_t *count)
 	if (!word || strlen(word) >= IBV_SYSFS_NAME_MAX)
 		return;
 	lock_take(&links_lock);
-	more = realloc(down, (downs + 1) * sizeof(*down));
+	more = links_room(down, downs, sizeof(*down));
 	if (more) {
 		down = more;
 		strcpy(down[downs++], word);
 	}
 	lock_drop(&links_lock);
 	while ((word = strtok_r(NULL, " \n", &save)) && *count < DEVICE_LIMIT * DEVICE_GIDS) {
-		more = realloc(*gids, (*count + 1) * sizeof(**gids));
+		more = links_room(*gids, *count, sizeof(**gids));
 		if (!more)
 			return;
 		*gids = more;

@@ -376,14 +376,14 @@ NO_LOCK_ANALYSIS static bool send_held(struct qp *qp, struct local_peer *near, c
 		.flow_label = h->path.flow_label,
 		.bad_icrc = h->bad_icrc,
 	};
-	struct local_peer *n =
+	struct local_peer *peer =
 		qp->transport == TRANSPORT_UD ? nearby_ops.find(qp, &h->path, h->packet.dest_qpn, now) : NULL;
 	bool by_ring = near && (qp->req.lossless || !(opcode_info[h->packet.opcode].flags & IS_REQUEST));
 
-	if (h->bad_icrc && (n || by_ring))
+	if (h->bad_icrc && (peer || by_ring))
 		return true; /* a ring has no ICRC */
-	if (n)
-		return nearby_put(n, &tx);
+	if (peer)
+		return nearby_put(peer, &tx);
 	if (by_ring) {
 		if (local_room(near) < h->bytes + BATCH_OVERHEAD)
 			return false;
@@ -639,8 +639,8 @@ void faults_expire(struct loop *l, struct qp *qp, uint64_t now)
 
 static void stop_process(struct qp *qp, uint64_t duration)
 {
-	const struct local_peer *n = qp->path.local_peer;
-	pid_t pid = n && local_peer_state(n) == LOCAL_PEER_MET ? n->pid : 0;
+	const struct local_peer *peer = qp->path.local_peer;
+	pid_t pid = peer && local_peer_state(peer) == LOCAL_PEER_MET ? peer->pid : 0;
 
 	if (!pid || pid == getpid()) {
 		log_warn("a fault was to %s the peer of queue pair 0x%06x: that is %s", duration ? "stop" : "end",

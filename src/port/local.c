@@ -25,17 +25,17 @@
 #include "port/local_peer.h"
 #include "port/tuned.h"
 
-static void forget_flows(struct qp *qp, const struct local_peer *n) REQUIRES(qp->lock)
+static void forget_flows(struct qp *qp, const struct local_peer *peer) REQUIRES(qp->lock)
 {
 	for (uint32_t i = 0; qp->flow && qp->transport == TRANSPORT_UD && i < UD_FLOWS; i++) {
-		if (qp->flow[i].near == n)
+		if (qp->flow[i].near == peer)
 			qp->flow[i].near = NULL;
-		if (qp->flow[i].next == n)
+		if (qp->flow[i].next == peer)
 			qp->flow[i].next = NULL;
 	}
 }
 
-void nearby_forget(struct loop *l, const struct local_peer *n)
+void nearby_forget(struct loop *l, const struct local_peer *peer)
 {
 	lock_take(&l->local.mads_lock);
 	lock_drop(&l->local.mads_lock);
@@ -46,7 +46,7 @@ void nearby_forget(struct loop *l, const struct local_peer *n)
 			continue;
 		lock_take(&qp->lock);
 		if (qp->alive)
-			forget_flows(qp, n);
+			forget_flows(qp, peer);
 		lock_drop(&qp->lock);
 	}
 }
@@ -109,33 +109,33 @@ static void forget_caller(struct caller *c)
 	free(c);
 }
 
-static void free_if_unused(struct local_peer *n)
+static void free_if_unused(struct local_peer *peer)
 {
-	if (n->users || local_peer_state(n) != LOCAL_PEER_GONE)
+	if (peer->users || local_peer_state(peer) != LOCAL_PEER_GONE)
 		return;
-	list_remove(&n->gone);
-	local_peer_free(n);
+	list_remove(&peer->gone);
+	local_peer_free(peer);
 }
 
 /* Receives what the local peer sent before it ended, then unmaps the ring. */
-static void close_rx_ring(struct loop *l, struct local_peer *n) EXCLUDES(l->receive)
+static void close_rx_ring(struct loop *l, struct local_peer *peer) EXCLUDES(l->receive)
 {
 	struct local *local = &l->local;
 
 	lock_take(&l->receive);
-	if (n->rx_ring.words)
-		l->local.drain(l, n);
+	if (peer->rx_ring.words)
+		l->local.drain(l, peer);
 	for (uint32_t i = 0; i < local->rx_rings; i++)
-		if (local->rx_ring[i] == n)
+		if (local->rx_ring[i] == peer)
 			local->rx_ring[i--] = local->rx_ring[--local->rx_rings];
-	ring_unmap(&n->rx_ring);
+	ring_unmap(&peer->rx_ring);
 	lock_drop(&l->receive);
 }
 
 /* True if the local peer has been called and has not called back yet. */
-static bool is_expected(const struct local_peer *n)
+static bool is_expected(const struct local_peer *peer)
 {
-	return n->out >= 0 && local_peer_state(n) == LOCAL_PEER_MEETING;
+	return peer->out >= 0 && local_peer_state(peer) == LOCAL_PEER_MEETING;
 }
 
 /* A hint, written under local.lock. */
@@ -146,47 +146,48 @@ static void count_expected(struct local *local, int more)
 	atomic_store_explicit(&local->expected, before + more, memory_order_relaxed);
 }
 
-static void lose(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+static void lose(struct loop *l, struct local_peer *peer) REQUIRES(l->local.lock)
 {
 	struct local *local = &l->local;
 
-	count_expected(local, -is_expected(n));
-	if (local->by_slot[n->slot] == n)
-		local->by_slot[n->slot] = NULL;
-	close_rx_ring(l, n);
-	if (atomic_load_explicit(&local->near[n->slot], memory_order_relaxed) == n) /* written under local.lock only */
-		atomic_store_explicit(&local->near[n->slot], NULL,
+	count_expected(local, -is_expected(peer));
+	if (local->by_slot[peer->slot] == peer)
+		local->by_slot[peer->slot] = NULL;
+	close_rx_ring(l, peer);
+	if (atomic_load_explicit(&local->near[peer->slot], memory_order_relaxed) ==
+	    peer) /* written under local.lock only */
+		atomic_store_explicit(&local->near[peer->slot], NULL,
 				      memory_order_relaxed); /* relaxed: ordered by the QPs' locks */
-	local_peer_lose(n);
-	nearby_forget(l, n);
-	list_append(&local->gone, &n->gone);
-	free_if_unused(n);
+	local_peer_lose(peer);
+	nearby_forget(l, peer);
+	list_append(&local->gone, &peer->gone);
+	free_if_unused(peer);
 	helper_kick(l); /* QPs that waited for room in the ring must run */
 }
 
-static void meet(struct local_peer *n)
+static void meet(struct local_peer *peer)
 {
-	count_expected(&n->loop->local, -1);
-	log_debug("local link: met the process %d of slot %u", (int)n->pid, n->slot);
+	count_expected(&peer->loop->local, -1);
+	log_debug("local link: met the process %d of slot %u", (int)peer->pid, peer->slot);
 	/* release pairs with local_peer_state() */
-	atomic_store_explicit(&n->state, LOCAL_PEER_MET, memory_order_release);
+	atomic_store_explicit(&peer->state, LOCAL_PEER_MET, memory_order_release);
 	/* release pairs with find() in nearby.c */
-	atomic_store_explicit(&n->loop->local.near[n->slot], n, memory_order_release);
+	atomic_store_explicit(&peer->loop->local.near[peer->slot], peer, memory_order_release);
 }
 
 /* Calls the local peer, if it was not called before. 0 or -errno. */
-static int call_peer(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+static int call_peer(struct loop *l, struct local_peer *peer) REQUIRES(l->local.lock)
 {
 	int err;
 
-	if (n->out >= 0)
+	if (peer->out >= 0)
 		return 0;
 	atomic_store_explicit(&l->local.called, true, memory_order_relaxed);
-	err = local_peer_call(n);
+	err = local_peer_call(peer);
 	if (err)
 		return err;
 	count_expected(&l->local, 1);
-	return helper_watch_local(l, n->out, false);
+	return helper_watch_local(l, peer->out, false);
 }
 
 static struct local_peer *find_peer(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
@@ -215,7 +216,7 @@ static void refuse_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 }
 
 /* Marks the two as met as soon as this process can receive from the other's ring, so no answer goes by udp. */
-static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struct ring *ring)
+static int add_rx_ring(struct loop *l, struct local_peer *peer, int fd, const struct ring *ring)
 {
 	struct local *local = &l->local;
 	int err = 0;
@@ -224,11 +225,11 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 	if (local->rx_rings == ARRAY_SIZE(local->rx_ring)) {
 		err = -EMFILE;
 	} else {
-		n->rx_ring = *ring;
-		ring_attend(&n->rx_ring);
-		local->rx_ring[local->rx_rings++] = n;
-		n->in = fd;
-		meet(n);
+		peer->rx_ring = *ring;
+		ring_attend(&peer->rx_ring);
+		local->rx_ring[local->rx_rings++] = peer;
+		peer->in = fd;
+		meet(peer);
 		sleep_renew(l); /* sleeping threads must set "asleep" in this ring too */
 		helper_kick(l); /* the helper too, as any thread may be here */
 	}
@@ -237,23 +238,23 @@ static int add_rx_ring(struct loop *l, struct local_peer *n, int fd, const struc
 }
 
 /* Maps the tables of the local peer's memory. On failure, everything goes through the rings. */
-static void open_reach(struct loop *l, struct local_peer *n, struct introduction *in)
+static void open_reach(struct loop *l, struct local_peer *peer, struct introduction *in)
 {
 	int fd[SHARE_FDS], err;
 
 	if (!l->hca.share || in->fd[GREETING_TABLES] < 0)
 		return;
-	if (n->slot == l->slot.number) {
-		err = reach_self(&n->reach, l->hca.share);
+	if (peer->slot == l->slot.number) {
+		err = reach_self(&peer->reach, l->hca.share);
 	} else {
 		for (int i = 0; i < SHARE_FDS; i++) {
 			fd[i] = in->fd[GREETING_TABLES + i];
 			in->fd[GREETING_TABLES + i] = -1;
 		}
-		err = reach_open(&n->reach, l->hca.share, fd, n->slot, n->pid);
+		err = reach_open(&peer->reach, l->hca.share, fd, peer->slot, peer->pid);
 	}
 	if (err)
-		log_debug("local link: the memory of slot %u cannot be reached: %s", n->slot, strerror(-err));
+		log_debug("local link: the memory of slot %u cannot be reached: %s", peer->slot, strerror(-err));
 }
 
 static void say_refused(int err)
@@ -273,28 +274,28 @@ static void say_refused(int err)
 static int take_greeting(struct loop *l, int fd, struct introduction *in) REQUIRES(l->local.lock)
 {
 	uint16_t slot = (uint16_t)in->greeting.slot;
-	struct local_peer *n = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
+	struct local_peer *peer = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
 	struct ring ring;
 	int err;
 
-	if (n && n->in >= 0) {
-		lose(l, n); /* a new process has the slot; the end of the old one was not noticed yet */
-		n = find_peer(l, slot);
+	if (peer && peer->in >= 0) {
+		lose(l, peer); /* a new process has the slot; the end of the old one was not noticed yet */
+		peer = find_peer(l, slot);
 	}
-	if (!n)
+	if (!peer)
 		return is_refused(&l->local, slot) ? -ECONNREFUSED : -ENOMEM;
 	err = rights_is_doorbell(in->fd[GREETING_DOORBELL]) ? ring_map(&ring, in->fd[GREETING_RING]) : -EBADMSG;
 	if (err)
 		return err;
-	n->doorbell = high_fd(in->fd[GREETING_DOORBELL]);
+	peer->doorbell = high_fd(in->fd[GREETING_DOORBELL]);
 	in->fd[GREETING_DOORBELL] = -1;
-	n->pid = in->pid;
-	n->shares = in->greeting.flags;
-	open_reach(l, n, in);
-	err = call_peer(l, n) ?: add_rx_ring(l, n, fd, &ring);
+	peer->pid = in->pid;
+	peer->shares = in->greeting.flags;
+	open_reach(l, peer, in);
+	err = call_peer(l, peer) ?: add_rx_ring(l, peer, fd, &ring);
 	if (err) {
 		say_refused(-err);
-		n->in = fd;
+		peer->in = fd;
 		ring_unmap(&ring);
 		refuse_slot(l, slot); /* closes our end, which tells the other process */
 	}
@@ -373,12 +374,12 @@ static bool has_event(int fd, short event)
 
 /* Loses a local peer that hung up. If it lives and never called back, it has no descriptor for calls and is refused:
  * the two must not meet later (refuse_slot()). */
-static void lose_or_refuse(struct loop *l, struct local_peer *n) REQUIRES(l->local.lock)
+static void lose_or_refuse(struct loop *l, struct local_peer *peer) REQUIRES(l->local.lock)
 {
-	if (n->in < 0 && slot_is_alive(n->slot))
-		refuse_slot(l, n->slot);
+	if (peer->in < 0 && slot_is_alive(peer->slot))
+		refuse_slot(l, peer->slot);
 	else
-		lose(l, n);
+		lose(l, peer);
 }
 
 void local_serve_connection(struct loop *l, int fd)
@@ -396,11 +397,11 @@ void local_serve_connection(struct loop *l, int fd)
 		}
 	}
 	for (uint32_t i = 1; i <= SLOTS; i++) {
-		struct local_peer *n = local->by_slot[i];
+		struct local_peer *peer = local->by_slot[i];
 
-		if (n && (n->in == fd || n->out == fd)) {
+		if (peer && (peer->in == fd || peer->out == fd)) {
 			if (has_event(fd, POLLRDHUP)) /* other threads read doorbells */
-				lose_or_refuse(l, n);
+				lose_or_refuse(l, peer);
 			break;
 		}
 	}
@@ -429,10 +430,10 @@ void local_look(struct loop *l, uint64_t now)
 
 static void call_slot(struct loop *l, uint16_t slot) REQUIRES(l->local.lock)
 {
-	struct local_peer *n = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
+	struct local_peer *peer = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
 
-	if (n)
-		call_peer(l, n); /* on failure the next datagram asks again */
+	if (peer)
+		call_peer(l, peer); /* on failure the next datagram asks again */
 }
 
 void local_serve_wanted(struct loop *l)
@@ -468,7 +469,7 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	struct port *port = path->port;
 	struct loop *l = port->loop;
 	uint16_t slot = hca_owner(&l->hca, dest_qpn);
-	struct local_peer *n;
+	struct local_peer *peer;
 
 	path->local_peer = NULL;
 	if (!l->local.on || slot == 0 || !is_here(path))
@@ -476,13 +477,13 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 	lock_take(&l->local.lock);
 	if (has_event(l->local.listener, POLLIN)) /* checked first: accept4(2) makes a socket before it looks */
 		hear_callers(l); /* if the peer has called already, both have met before the first packet */
-	n = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
-	if (n) {
-		n->users++;
+	peer = is_refused(&l->local, slot) ? NULL : find_peer(l, slot);
+	if (peer) {
+		peer->users++;
 		/* A peer that does not listen yet calls when it does. A failure here is handled then, or both have
 		 * met. */
-		call_peer(l, n);
-		path->local_peer = n;
+		call_peer(l, peer);
+		path->local_peer = peer;
 	} else {
 		refuse_slot(l, slot);
 	}
@@ -491,15 +492,15 @@ void loop_introduce(struct path *path, uint32_t dest_qpn)
 
 void local_forget(struct path *path)
 {
-	struct local_peer *n = path->local_peer;
+	struct local_peer *peer = path->local_peer;
 	struct loop *l;
 
-	if (!n)
+	if (!peer)
 		return;
-	l = n->loop;
+	l = peer->loop;
 	lock_take(&l->local.lock);
-	n->users--;
-	free_if_unused(n);
+	peer->users--;
+	free_if_unused(peer);
 	lock_drop(&l->local.lock);
 	path->local_peer = NULL;
 }
@@ -530,12 +531,12 @@ void local_fini(struct loop *l)
 		forget_caller(c);
 	}
 	for (uint32_t i = 1; i <= SLOTS; i++) {
-		struct local_peer *n = local->by_slot[i];
+		struct local_peer *peer = local->by_slot[i];
 
-		if (n) {
-			ring_unmap(&n->rx_ring);
-			local_peer_lose(n);
-			local_peer_free(n);
+		if (peer) {
+			ring_unmap(&peer->rx_ring);
+			local_peer_lose(peer);
+			local_peer_free(peer);
 		}
 	}
 	list_each_safe (i, &local->gone)
@@ -551,15 +552,15 @@ void local_in_child(struct loop *l)
 	list_each (i, &local->callers)
 		close(container_of(i, struct caller, link)->fd);
 	for (uint32_t i = 1; i <= SLOTS; i++) {
-		struct local_peer *n = local->by_slot[i];
+		struct local_peer *peer = local->by_slot[i];
 
-		if (!n)
+		if (!peer)
 			continue;
-		fd_close(&n->in);
-		fd_close(&n->out);
-		fd_close(&n->doorbell);
-		if (n->reach)
-			reach_abandon(n->reach);
+		fd_close(&peer->in);
+		fd_close(&peer->out);
+		fd_close(&peer->doorbell);
+		if (peer->reach)
+			reach_abandon(peer->reach);
 	}
 	fd_close(&local->listener);
 	fd_close(&local->doorbell);

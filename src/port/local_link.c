@@ -25,30 +25,30 @@ static bool may_change(const struct qp *qp)
 
 static void change_link(struct qp *qp, bool met) REQUIRES(qp->lock)
 {
-	const struct local_peer *n = qp->path.local_peer;
+	const struct local_peer *peer = qp->path.local_peer;
 
 	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE) {
-		if (!met && n && qp->req.lossless && n->unheard)
+		if (!met && peer && qp->req.lossless && peer->unheard)
 			engine_start_over(qp);
 		if (!met || may_change(qp))
 			engine_change_link(qp, met ? LOCAL_MTU : 0);
 	}
-	engine_reach(qp, met ? n->reach : NULL);
+	engine_reach(qp, met ? peer->reach : NULL);
 }
 
 bool local_is_astray(const struct qp *qp)
 {
-	const struct local_peer *n = qp->path.local_peer;
+	const struct local_peer *peer = qp->path.local_peer;
 	struct reach_pair pair = engine_pair(qp);
 
-	return n->reach && reach_contradicts(n->reach, &pair);
+	return peer->reach && reach_contradicts(peer->reach, &pair);
 }
 
 /* Changes the link if it is due. True: the QP's peer is in a local peer that has been met. */
 static bool local_follow(struct qp *qp) REQUIRES(qp->lock)
 {
-	struct local_peer *n = qp->path.local_peer;
-	bool met = n && !qp->path.severed && local_peer_state(n) == LOCAL_PEER_MET;
+	struct local_peer *peer = qp->path.local_peer;
+	bool met = peer && !qp->path.severed && local_peer_state(peer) == LOCAL_PEER_MET;
 	bool wanted = met && !(unlikely(qp->xrc) && qp->xrc->is_passed_on);
 
 	if (unlikely(qp->req.lossless != wanted || qp->req.changing)) {
@@ -65,34 +65,34 @@ void local_meet(struct qp *qp)
 
 struct local_peer *local_enter(struct qp *qp)
 {
-	struct local_peer *n = qp->path.local_peer;
+	struct local_peer *peer = qp->path.local_peer;
 
 	if (!local_follow(qp))
 		return NULL;
-	lock_take(&n->lock);
-	if (unlikely(local_peer_state(n) != LOCAL_PEER_MET)) {
-		lock_drop(&n->lock);
+	lock_take(&peer->lock);
+	if (unlikely(local_peer_state(peer) != LOCAL_PEER_MET)) {
+		lock_drop(&peer->lock);
 		return NULL;
 	}
-	lock_hand_over(&n->lock); /* local_leave() drops it */
-	return n;
+	lock_hand_over(&peer->lock); /* local_leave() drops it */
+	return peer;
 }
 
-uint32_t local_room(struct local_peer *n)
+uint32_t local_room(struct local_peer *peer)
 {
-	uint32_t room = ring_room(&n->tx_ring, LOCAL_RING / 2);
+	uint32_t room = ring_room(&peer->tx_ring, LOCAL_RING / 2);
 
-	return room > n->reserved ? room - n->reserved : 0;
+	return room > peer->reserved ? room - peer->reserved : 0;
 }
 
-void local_wait(struct qp *qp, struct local_peer *n)
+void local_wait(struct qp *qp, struct local_peer *peer)
 {
 	struct hca *hca = qp->hca;
-	struct loop *l = n->loop;
+	struct loop *l = peer->loop;
 
 	lock_take(&hca->ready_lock);
 	list_remove(&qp->ready);
-	list_append(&n->stuck, &qp->ready);
+	list_append(&peer->stuck, &qp->ready);
 	lock_drop(&hca->ready_lock);
 	qp->loop.is_ready = true;
 	atomic_store_explicit(&l->local.stuck, true, memory_order_relaxed); /* a hint, like has_ready */
@@ -107,40 +107,40 @@ void local_wait_no_more(struct qp *qp)
 	qp->loop.is_ready = false;
 }
 
-void local_leave(struct qp *qp, struct local_peer *n, bool full)
+void local_leave(struct qp *qp, struct local_peer *peer, bool full)
 {
-	lock_take_over(&n->lock);
+	lock_take_over(&peer->lock);
 	if (unlikely(full))
-		local_wait(qp, n);
-	if (ring_must_wake(&n->tx_ring))
-		local_peer_ring(n);
-	lock_drop(&n->lock);
+		local_wait(qp, peer);
+	if (ring_must_wake(&peer->tx_ring))
+		local_peer_ring(peer);
+	lock_drop(&peer->lock);
 }
 
 bool local_is_unseen(const struct qp *qp)
 {
-	struct local_peer *n = qp->path.local_peer;
+	struct local_peer *peer = qp->path.local_peer;
 	bool unseen = false;
 
-	if (!n || !qp->req.lossless)
+	if (!peer || !qp->req.lossless)
 		return false;
-	lock_take(&n->lock);
-	if (local_peer_state(n) == LOCAL_PEER_MET)
-		unseen = !ring_has_passed(&n->tx_ring, qp->loop.sent_to);
-	lock_drop(&n->lock);
+	lock_take(&peer->lock);
+	if (local_peer_state(peer) == LOCAL_PEER_MET)
+		unseen = !ring_has_passed(&peer->tx_ring, qp->loop.sent_to);
+	lock_drop(&peer->lock);
 	return unseen;
 }
 
-static bool unstick_if_room(struct local_peer *n)
+static bool unstick_if_room(struct local_peer *peer)
 {
 	bool room = true;
 
-	lock_take(&n->lock);
-	if (n->tx_ring.size)
-		room = ring_room(&n->tx_ring, n->tx_ring.size) >= RING_AGAIN;
-	lock_drop(&n->lock);
+	lock_take(&peer->lock);
+	if (peer->tx_ring.size)
+		room = ring_room(&peer->tx_ring, peer->tx_ring.size) >= RING_AGAIN;
+	lock_drop(&peer->lock);
 	if (room)
-		local_peer_unstick(n);
+		local_peer_unstick(peer);
 	return room;
 }
 
@@ -167,12 +167,12 @@ static bool local_want(struct loop *l) REQUIRES(l->receive)
 	if (!atomic_load_explicit(&local->stuck, memory_order_relaxed))
 		return false;
 	for (uint32_t i = 0; i < local->rx_rings; i++) {
-		struct local_peer *n = local->rx_ring[i];
+		struct local_peer *peer = local->rx_ring[i];
 
-		lock_take(&n->lock);
-		if (n->tx_ring.size)
-			any |= ring_want(&n->tx_ring, RING_AGAIN) && !list_empty(&n->stuck);
-		lock_drop(&n->lock);
+		lock_take(&peer->lock);
+		if (peer->tx_ring.size)
+			any |= ring_want(&peer->tx_ring, RING_AGAIN) && !list_empty(&peer->stuck);
+		lock_drop(&peer->lock);
 	}
 	return any;
 }

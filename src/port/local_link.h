@@ -18,11 +18,11 @@ void local_meet(struct qp *qp) REQUIRES(qp->lock);
 struct local_peer *local_enter(struct qp *qp) REQUIRES(qp->lock);
 /* Bytes that a tx batch may put into the ring. local_leave(): drops the lock and wakes the local peer; `full`: the QP
  * waits for room. */
-uint32_t local_room(struct local_peer *n);
-void local_leave(struct qp *qp, struct local_peer *n, bool full) REQUIRES(qp->lock);
+uint32_t local_room(struct local_peer *peer);
+void local_leave(struct qp *qp, struct local_peer *peer, bool full) REQUIRES(qp->lock);
 
-/* Runs the QP when the ring has room. With n->lock, as the next. */
-void local_wait(struct qp *qp, struct local_peer *n) REQUIRES(qp->lock);
+/* Runs the QP when the ring has room. With peer->lock, as the next. */
+void local_wait(struct qp *qp, struct local_peer *peer) REQUIRES(qp->lock);
 /* Ends such a wait: the QP is being run. */
 void local_wait_no_more(struct qp *qp) REQUIRES(qp->lock);
 

@@ -22,14 +22,14 @@
 #include "link/ring.h"
 #include "loop/loop.h"
 
-/* Rings the doorbell. With n->lock or local.lock. */
-void local_peer_ring(const struct local_peer *n);
+/* Rings the doorbell. With peer->lock or local.lock. */
+void local_peer_ring(const struct local_peer *peer);
 
 /* Rings the doorbell if the local peer is still there. Takes the lock. */
-void local_peer_wake(struct local_peer *n);
+void local_peer_wake(struct local_peer *peer);
 
 /* Tells the local peer how far its ring has been read, if the peer wants to know. With l->receive held. */
-void local_peer_tell(struct local_peer *n);
+void local_peer_tell(struct local_peer *peer);
 
 struct loop;
 struct qp;
@@ -69,10 +69,10 @@ struct local_peer {
 	struct list stuck;   /* QPs that wait for room, linked by qp->ready. Guarded by hca->ready_lock */
 };
 
-static inline enum local_peer_state local_peer_state(const struct local_peer *n)
+static inline enum local_peer_state local_peer_state(const struct local_peer *peer)
 {
 	/* acquire pairs with the release in meet(): a thread that sees MET sees the rings */
-	return atomic_load_explicit(&((struct local_peer *)n)->state, memory_order_acquire);
+	return atomic_load_explicit(&((struct local_peer *)peer)->state, memory_order_acquire);
 }
 
 extern const struct link_ops local_peer_ops;
@@ -85,30 +85,30 @@ static inline struct local_peer *local_peer_of(struct link *link)
 /* The functions below need local.lock. */
 struct local_peer *local_peer_create(struct loop *l, uint16_t slot); /* NULL: no memory */
 /* Makes the tx ring and calls the process. 0, or -errno and the state is as before. */
-int local_peer_call(struct local_peer *n);
+int local_peer_call(struct local_peer *peer);
 /* Marks the local peer GONE and frees all but the struct. QPs that waited for room are made ready. */
-void local_peer_lose(struct local_peer *n);
-void local_peer_free(struct local_peer *n);
+void local_peer_lose(struct local_peer *peer);
+void local_peer_free(struct local_peer *peer);
 /* Makes the QPs ready that wait for room. */
-void local_peer_unstick(struct local_peer *n);
+void local_peer_unstick(struct local_peer *peer);
 
 /* The next record from the local peer; NULL: none, and the peer is told how far its ring has been read. Inline, as
  * threads mostly poll in vain. With l->receive held, which has no name here. */
-static inline const void *local_peer_peek(struct local_peer *n, uint32_t *bytes)
+static inline const void *local_peer_peek(struct local_peer *peer, uint32_t *bytes)
 {
-	const void *record = ring_peek(&n->rx_ring, bytes);
+	const void *record = ring_peek(&peer->rx_ring, bytes);
 
 	if (!record)
-		local_peer_tell(n);
+		local_peer_tell(peer);
 	return record;
 }
 
 /* Receives up to `batch` packets from that record on, as link_ops.receive(), inlined with its deliver(). */
-static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct local_peer *n, const void *record,
+static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct local_peer *peer, const void *record,
 									 uint32_t bytes, uint32_t batch,
 									 link_deliver *deliver, void *arg)
 {
-	struct ring *ring = &n->rx_ring;
+	struct ring *ring = &peer->rx_ring;
 	uint32_t count = 0;
 	bool more = true;
 
@@ -117,7 +117,7 @@ static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct 
 		struct packet p;
 
 		count++;
-		ring_expect(&n->tx_ring, &n->expected);
+		ring_expect(&peer->tx_ring, &peer->expected);
 		ring_fetch(record, bytes);
 		if (likely(!record_get(record, bytes, &p, &from))) {
 			p.mtu = LOCAL_MTU;

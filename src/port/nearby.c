@@ -33,15 +33,15 @@ static struct local_peer *find(struct qp *qp, const struct path *path, uint32_t 
 {
 	struct loop *l = loop_of(qp);
 	uint16_t slot = hca_owner(&l->hca, qpn);
-	struct local_peer *n;
+	struct local_peer *peer;
 
 	if (!slot || !l->local.on || memcmp(&path->sgid, &path->dgid, sizeof(path->sgid)))
 		return NULL;
 	/* acquire pairs with meet() in local.c */
-	n = atomic_load_explicit(&l->local.near[slot], memory_order_acquire);
-	if (!n)
+	peer = atomic_load_explicit(&l->local.near[slot], memory_order_acquire);
+	if (!peer)
 		want(l, slot, now);
-	return n;
+	return peer;
 }
 
 static uint32_t bytes_of(uint32_t length)
@@ -54,106 +54,106 @@ NO_LOCK_ANALYSIS static enum near_room reserve(struct qp *qp, struct local_peer 
 {
 	uint32_t bytes = bytes_of(length), need;
 	enum near_room room = NEAR_GONE;
-	struct local_peer *n = near;
+	struct local_peer *peer = near;
 
-	lock_take(&n->lock);
-	if (likely(local_peer_state(n) == LOCAL_PEER_MET)) {
-		need = n->reserved + bytes + BATCH_SPARE;
-		room = ring_room(&n->tx_ring, need) >= need ? NEAR_ROOM : NEAR_FULL;
+	lock_take(&peer->lock);
+	if (likely(local_peer_state(peer) == LOCAL_PEER_MET)) {
+		need = peer->reserved + bytes + BATCH_SPARE;
+		room = ring_room(&peer->tx_ring, need) >= need ? NEAR_ROOM : NEAR_FULL;
 		if (room == NEAR_ROOM)
-			n->reserved += bytes;
+			peer->reserved += bytes;
 		else if (waits)
-			local_wait(qp, n);
+			local_wait(qp, peer);
 		else if (qp->loop.is_ready)
 			local_wait_no_more(qp);
 	}
-	lock_drop(&n->lock);
+	lock_drop(&peer->lock);
 	return room;
 }
 
 static void release(struct local_peer *near, uint32_t length)
 {
-	struct local_peer *n = near;
+	struct local_peer *peer = near;
 
-	lock_take(&n->lock);
-	n->reserved -= bytes_of(length);
-	lock_drop(&n->lock);
+	lock_take(&peer->lock);
+	peer->reserved -= bytes_of(length);
+	lock_drop(&peer->lock);
 }
 
-static bool is_stopped(struct local_peer *n) REQUIRES(n->lock)
+static bool is_stopped(struct local_peer *peer) REQUIRES(peer->lock)
 {
 	uint64_t now = clock_now();
 
-	if (now - n->looked >= STOPPED_AGAIN) {
-		n->stopped = n->pid && process_is_stopped(n->pid);
-		n->looked = now;
+	if (now - peer->looked >= STOPPED_AGAIN) {
+		peer->stopped = peer->pid && process_is_stopped(peer->pid);
+		peer->looked = now;
 	}
-	return n->stopped;
+	return peer->stopped;
 }
 
 /* True if the receiver has not read everything yet. False for a process that sends to itself, whose ring is never empty
  * here. */
 static bool is_behind(struct local_peer *near)
 {
-	struct local_peer *n = near;
+	struct local_peer *peer = near;
 	bool behind;
 
-	if (n->slot == n->loop->slot.number)
+	if (peer->slot == peer->loop->slot.number)
 		return false;
-	lock_take(&n->lock);
-	behind =
-		local_peer_state(n) == LOCAL_PEER_MET && !ring_has_passed(&n->tx_ring, n->tx_ring.at) && !is_stopped(n);
-	lock_drop(&n->lock);
+	lock_take(&peer->lock);
+	behind = local_peer_state(peer) == LOCAL_PEER_MET && !ring_has_passed(&peer->tx_ring, peer->tx_ring.at) &&
+		 !is_stopped(peer);
+	lock_drop(&peer->lock);
 	return behind;
 }
 
 const struct near_ops nearby_ops = {find, reserve, release, is_behind};
 
-bool nearby_send(struct local_peer *n, const struct link_tx *tx)
+bool nearby_send(struct local_peer *peer, const struct link_tx *tx)
 {
 	bool readable = true;
 
-	lock_take(&n->lock);
-	n->reserved -= ring_round(record_bytes(tx->packet));
-	if (likely(local_peer_state(n) == LOCAL_PEER_MET)) {
-		readable = transmit(&n->link, tx, 1) <= 1;
-		if (ring_must_wake(&n->tx_ring))
-			local_peer_ring(n);
+	lock_take(&peer->lock);
+	peer->reserved -= ring_round(record_bytes(tx->packet));
+	if (likely(local_peer_state(peer) == LOCAL_PEER_MET)) {
+		readable = transmit(&peer->link, tx, 1) <= 1;
+		if (ring_must_wake(&peer->tx_ring))
+			local_peer_ring(peer);
 	}
-	lock_drop(&n->lock);
+	lock_drop(&peer->lock);
 	return readable;
 }
 
-bool nearby_put(struct local_peer *n, const struct link_tx *tx)
+bool nearby_put(struct local_peer *peer, const struct link_tx *tx)
 {
 	bool room;
 
-	lock_take(&n->lock);
-	room = local_peer_state(n) == LOCAL_PEER_MET && local_room(n) >= ring_round(record_bytes(tx->packet));
+	lock_take(&peer->lock);
+	room = local_peer_state(peer) == LOCAL_PEER_MET && local_room(peer) >= ring_round(record_bytes(tx->packet));
 	if (room) {
-		transmit(&n->link, tx, 1);
-		if (ring_must_wake(&n->tx_ring))
-			local_peer_ring(n);
+		transmit(&peer->link, tx, 1);
+		if (ring_must_wake(&peer->tx_ring))
+			local_peer_ring(peer);
 	}
-	lock_drop(&n->lock);
+	lock_drop(&peer->lock);
 	return room;
 }
 
-bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here, const union ibv_gid *there)
+bool nearby_answer(struct local_peer *peer, const struct packet *p, const uint8_t *here, const union ibv_gid *there)
 {
-	return nearby_put(n, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here, .dgid = there});
+	return nearby_put(peer, &(struct link_tx){.packet = p, .sgid = (const union ibv_gid *)here, .dgid = there});
 }
 
 bool nearby_send_mad(struct loop *l, uint16_t slot, const struct link_tx *mad)
 {
 	struct local *local = &l->local;
-	struct local_peer *n;
+	struct local_peer *peer;
 	bool sent;
 
 	lock_take(&local->mads_lock);
 	/* acquire pairs with meet() in local.c */
-	n = atomic_load_explicit(&local->near[slot], memory_order_acquire);
-	sent = n && nearby_put(n, mad);
+	peer = atomic_load_explicit(&local->near[slot], memory_order_acquire);
+	sent = peer && nearby_put(peer, mad);
 	lock_drop(&local->mads_lock);
 	return sent;
 }

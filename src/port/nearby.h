@@ -22,14 +22,14 @@ extern const struct near_ops nearby_ops;
 
 /* Writes a datagram to the ring of a local peer, where room is reserved for it; drops it if the local peer is gone.
  * False: the payload cannot be read. */
-bool nearby_send(struct local_peer *n, const struct link_tx *tx);
+bool nearby_send(struct local_peer *peer, const struct link_tx *tx);
 
 /* Sends a receiver's credit grant to the QP that requested it, from the 16-byte address `here` to `there`. False: the
  * ring has no room. */
-bool nearby_answer(struct local_peer *n, const struct packet *p, const uint8_t *here, const union ibv_gid *there);
+bool nearby_answer(struct local_peer *peer, const struct packet *p, const uint8_t *here, const union ibv_gid *there);
 
 /* Sends a datagram for which no room is reserved. False: the ring has no room. */
-bool nearby_put(struct local_peer *n, const struct link_tx *tx);
+bool nearby_put(struct local_peer *peer, const struct link_tx *tx);
 
 /* Sends a MAD to the process of that slot, from path->sgid, which is that process's address too. False: the process is
  * no local peer, or the ring has no room. Any thread may call, with any lock but a local peer's. */

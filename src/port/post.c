@@ -35,47 +35,47 @@ FAST_INLINE void note_posts(struct qp *qp, uint32_t before) REQUIRES(qp->lock)
 
 /* ---- LANE_RING, LANE_MEMORY, LANE_DATAGRAM: from the work request to the record in the local peer's ring ---- */
 
-FAST_INLINE bool post_has_room(struct local_peer *n) REQUIRES(n->lock)
+FAST_INLINE bool post_has_room(struct local_peer *peer) REQUIRES(peer->lock)
 {
-	return likely(ring_has_room(&n->tx_ring, n->reserved + ROOM));
+	return likely(ring_has_room(&peer->tx_ring, peer->reserved + ROOM));
 }
 
 /* Locks the local peer. False: it is gone, or has not been met. */
-FAST_INLINE bool post_enter(struct local_peer *n) TRY_ACQUIRE(true, n->lock) NO_LOCK_ANALYSIS
+FAST_INLINE bool post_enter(struct local_peer *peer) TRY_ACQUIRE(true, peer->lock) NO_LOCK_ANALYSIS
 {
-	lock_take(&n->lock);
-	if (likely(local_peer_state(n) == LOCAL_PEER_MET))
+	lock_take(&peer->lock);
+	if (likely(local_peer_state(peer) == LOCAL_PEER_MET))
 		return true;
-	lock_drop(&n->lock);
+	lock_drop(&peer->lock);
 	return false;
 }
 
 /* As local_leave(), but the lock's own barrier serves the ring too. The local peer may be gone by then; the struct and
  * the ring word that ring_is_asleep() reads remain as long as one of its QPs is locked. */
-FAST_INLINE void post_leave(struct local_peer *n) RELEASE(n->lock)
+FAST_INLINE void post_leave(struct local_peer *peer) RELEASE(peer->lock)
 {
-	lock_drop_fully(&n->lock);
-	if (ring_is_asleep(&n->tx_ring))
-		local_peer_wake(n);
+	lock_drop_fully(&peer->lock);
+	if (ring_is_asleep(&peer->tx_ring))
+		local_peer_wake(peer);
 }
 
-FAST_INLINE bool post_ring_one(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr, bool is_common)
-	REQUIRES(qp->lock, n->lock)
+FAST_INLINE bool post_ring_one(struct qp *qp, struct local_peer *peer, const struct ibv_send_wr *wr, bool is_common)
+	REQUIRES(qp->lock, peer->lock)
 {
 	uint32_t header = record_header(!is_common && wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? HAS_RETH : 0);
-	struct ring_mark *at = ring_next(&n->tx_ring);
+	struct ring_mark *at = ring_next(&peer->tx_ring);
 	struct packet p;
 
-	if (!post_has_room(n) || !engine_fast_send(qp, wr, &p, (char *)at + header, is_common))
+	if (!post_has_room(peer) || !engine_fast_send(qp, wr, &p, (char *)at + header, is_common))
 		return false;
-	transmit_placed(n, at, &p, header, &qp->path);
+	transmit_placed(peer, at, &p, header, &qp->path);
 	return true;
 }
 
-static __attribute__((noinline)) bool post_ring_rare(struct qp *qp, struct local_peer *n, const struct ibv_send_wr *wr)
-	REQUIRES(qp->lock, n->lock)
+static __attribute__((noinline)) bool post_ring_rare(struct qp *qp, struct local_peer *peer,
+						     const struct ibv_send_wr *wr) REQUIRES(qp->lock, peer->lock)
 {
-	return post_ring_one(qp, n, wr, false);
+	return post_ring_one(qp, peer, wr, false);
 }
 
 static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp) REQUIRES(qp->lock)
@@ -88,23 +88,23 @@ static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp)
 /* called by the post table, with qp->lock held */
 NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
 {
-	struct local_peer *n = qp->path.local_peer;
+	struct local_peer *peer = qp->path.local_peer;
 	uint32_t before = qp->sq.tail;
 	bool posted;
 
-	if (unlikely(!n || !post_enter(n)))
+	if (unlikely(!peer || !post_enter(peer)))
 		return wr;
 	do
-		posted = fast_is_common(qp, wr) ? post_ring_one(qp, n, wr, true) : post_ring_rare(qp, n, wr);
+		posted = fast_is_common(qp, wr) ? post_ring_one(qp, peer, wr, true) : post_ring_rare(qp, peer, wr);
 	while (likely(posted) && unlikely(wr = wr->next));
 	if (unlikely(qp->sq.tail == before)) {
-		lock_drop(&n->lock);
+		lock_drop(&peer->lock);
 		return wr;
 	}
-	qp->loop.sent_to = n->tx_ring.at;
+	qp->loop.sent_to = peer->tx_ring.at;
 	/* an ACK that was due has left with the first request */
 	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed);
-	post_leave(n);
+	post_leave(peer);
 	if (!engine_fast_is_timed(qp))
 		begin_timer(loop_of(qp), qp);
 	note_posts(qp, before);
@@ -115,14 +115,14 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 NO_LOCK_ANALYSIS FAST_INLINE bool post_datagram(struct qp *qp, struct flow *to, const struct ibv_send_wr *wr,
 						uint64_t now)
 {
-	struct local_peer *n = to->near;
-	struct ring_mark *at = ring_next(&n->tx_ring);
+	struct local_peer *peer = to->near;
+	struct ring_mark *at = ring_next(&peer->tx_ring);
 	uint32_t header = record_header(HAS_DETH);
 	struct packet p;
 
-	if (!post_has_room(n) || !engine_fast_datagram(qp, wr, to, now, &p, (char *)at + header))
+	if (!post_has_room(peer) || !engine_fast_datagram(qp, wr, to, now, &p, (char *)at + header))
 		return false;
-	transmit_placed(n, at, &p, header, &((const struct ah *)wr->wr.ud.ah)->path);
+	transmit_placed(peer, at, &p, header, &((const struct ah *)wr->wr.ud.ah)->path);
 	return true;
 }
 
@@ -132,21 +132,21 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct
 {
 	uint64_t now = clock_about();
 	struct flow *to = qp->sq.head == qp->sq.tail ? engine_flow_near(qp, wr, now) : NULL;
-	struct local_peer *n = to ? to->near : NULL;
+	struct local_peer *peer = to ? to->near : NULL;
 	const struct ibv_send_wr *first = wr;
 	uint32_t before = qp->sq.tail;
 
-	if (unlikely(!n || !post_enter(n)))
+	if (unlikely(!peer || !post_enter(peer)))
 		return wr;
-	while (to && to->near == n && post_datagram(qp, to, wr, now)) {
+	while (to && to->near == peer && post_datagram(qp, to, wr, now)) {
 		wr = wr->next;
 		to = unlikely(wr) ? engine_flow_near(qp, wr, now) : NULL;
 	}
 	if (unlikely(qp->sq.tail == before)) {
-		lock_drop(&n->lock);
+		lock_drop(&peer->lock);
 		return wr;
 	}
-	post_leave(n);
+	post_leave(peer);
 	engine_fast_datagrams_sent(qp, first);
 	note_posts(qp, before);
 	return wr;

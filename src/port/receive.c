@@ -43,15 +43,15 @@ struct rx {
 };
 
 /* Tells the analysis that with this token the lock is held. */
-static inline void rx_owns(const struct rx *v) ASSERTS(v->loop->receive)
+static inline void rx_owns(const struct rx *rx) ASSERTS(rx->loop->receive)
 {
-	lock_by_token(&v->loop->receive);
+	lock_by_token(&rx->loop->receive);
 }
 
 /* The same, after rx_enter() has returned true. */
-static inline void rx_has_qp(const struct rx *v) ASSERTS(v->qp->lock)
+static inline void rx_has_qp(const struct rx *rx) ASSERTS(rx->qp->lock)
 {
-	lock_by_token(&v->qp->lock);
+	lock_by_token(&rx->qp->lock);
 }
 
 /* run_qp() for a QP whose packets were all taken by the fast path. At most an ACK is due, which may wait; no deadline
@@ -68,110 +68,110 @@ static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRE
 
 /* Runs and unlocks the QP. A polling thread may be about to post an answer, with which the ACK leaves. A datagram
  * leaves nothing to send. */
-static __attribute__((noinline)) void rx_leave_qp(struct rx *v) REQUIRES(v->loop->receive)
+static __attribute__((noinline)) void rx_leave_qp(struct rx *rx) REQUIRES(rx->loop->receive)
 {
-	rx_has_qp(v);
-	if (likely(v->fast)) {
-		if (v->qp->transport != TRANSPORT_UD)
-			run_fast(v->loop, v->qp, v->now);
-	} else if (unlikely(is_delegate(v->qp))) {
-		target_run(v->loop, v->qp, v->now);
+	rx_has_qp(rx);
+	if (likely(rx->fast)) {
+		if (rx->qp->transport != TRANSPORT_UD)
+			run_fast(rx->loop, rx->qp, rx->now);
+	} else if (unlikely(is_delegate(rx->qp))) {
+		target_run(rx->loop, rx->qp, rx->now);
 	} else {
-		run_qp(v->loop, v->qp, v->now, true);
+		run_qp(rx->loop, rx->qp, rx->now, true);
 	}
-	lock_drop(&v->qp->lock);
-	v->qp = NULL;
+	lock_drop(&rx->qp->lock);
+	rx->qp = NULL;
 }
 
-static inline void rx_leave(struct rx *v) REQUIRES(v->loop->receive)
+static inline void rx_leave(struct rx *rx) REQUIRES(rx->loop->receive)
 {
-	if (v->qp)
-		rx_leave_qp(v);
+	if (rx->qp)
+		rx_leave_qp(rx);
 }
 
 /* Locks the QP until rx_leave(); rx_has_qp() tells the analysis. False: no QP has that number. */
-static inline __attribute__((always_inline)) bool rx_enter(struct rx *v, uint32_t qpn) REQUIRES(v->loop->receive)
+static inline __attribute__((always_inline)) bool rx_enter(struct rx *rx, uint32_t qpn) REQUIRES(rx->loop->receive)
 {
-	if (v->qp && v->qp->base.qp_num == qpn)
+	if (rx->qp && rx->qp->base.qp_num == qpn)
 		return true;
-	rx_leave(v);
-	v->qp = hca_find_qp(&v->loop->hca, qpn);
-	v->fast = true;
-	return v->qp;
+	rx_leave(rx);
+	rx->qp = hca_find_qp(&rx->loop->hca, qpn);
+	rx->fast = true;
+	return rx->qp;
 }
 
 /* True if the packet came from or to an address whose port is down. From a local peer, the two addresses of a datagram
  * are equal. */
-static bool came_by_down(const struct rx *v, const struct packet *p, const union ibv_gid *from)
+static bool came_by_down(const struct rx *rx, const struct packet *p, const union ibv_gid *from)
 {
 	union ibv_gid to;
 
 	if (!hook_is_on(HOOK_PORT_DOWN))
 		return false;
-	if (v->qp && v->qp->transport != TRANSPORT_UD)
-		return v->qp->path.severed;
-	if (!v->peer)
+	if (rx->qp && rx->qp->transport != TRANSPORT_UD)
+		return rx->qp->path.severed;
+	if (!rx->peer)
 		memcpy(&to, p->to, sizeof(to));
-	return address_is_down(from) || (!v->peer && address_is_down(&to));
+	return address_is_down(from) || (!rx->peer && address_is_down(&to));
 }
 
 static void receive_waiting(struct loop *l) REQUIRES(l->receive);
 
 /* Shows an arrived packet to the trace and a capture. `here`: the destination address, which a ring tells for datagrams
- * only. v->qp is NULL for all packets to QP 1. */
-static __attribute__((cold, noinline)) void note_arrived(const struct rx *v, const struct packet *p,
+ * only. rx->qp is NULL for all packets to QP 1. */
+static __attribute__((cold, noinline)) void note_arrived(const struct rx *rx, const struct packet *p,
 							 const union ibv_gid *from, const union ibv_gid *here)
 {
-	bool is_datagram = !v->qp || v->qp->transport == TRANSPORT_UD;
+	bool is_datagram = !rx->qp || rx->qp->transport == TRANSPORT_UD;
 	struct packet whole = *p;
 
-	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, v->peer ? BY_RING : BY_UDP);
+	trace_record(TRACE_receive, p->dest_qpn, p->psn.v, p->opcode, p->length, 0, rx->peer ? BY_RING : BY_UDP);
 	if (!hook_is_on(HOOK_CAPTURE))
 		return;
-	if (v->peer && p->brief) /* only packets from a ring are brief */
+	if (rx->peer && p->brief) /* only packets from a ring are brief */
 		record_get_rest(&whole);
 	capture_packet(&whole, &(struct capture_seen){
 				       .from = from,
-				       .to = !v->peer || is_datagram ? (const union ibv_gid *)p->to : here,
-				       .traffic_class = v->peer ? 0 : p->traffic_class,
+				       .to = !rx->peer || is_datagram ? (const union ibv_gid *)p->to : here,
+				       .traffic_class = rx->peer ? 0 : p->traffic_class,
 				       .qpn = p->dest_qpn,
-				       .link = v->peer ? CAPTURE_RING : CAPTURE_UDP,
+				       .link = rx->peer ? CAPTURE_RING : CAPTURE_UDP,
 				       .inbound = true,
 				       .iov = &(struct iovec){(void *)p->payload, packet_carries(p)},
 				       .iovs = 1,
-				       .owner = v->peer ? v->peer->pid : 0,
+				       .owner = rx->peer ? rx->peer->pid : 0,
 			       });
 }
 
 /* Delivers a packet to QP 1, which all processes of the address share. The rings come first: a DREQ must not overtake
  * what its connection sent by them. */
-static void deliver_mad(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+static void deliver_mad(struct rx *rx, const struct packet *p, const union ibv_gid *from) REQUIRES(rx->loop->receive)
 {
 	uint16_t slot;
 
 	if (hooks_any())
-		note_arrived(v, p, from, from);
-	rx_leave(v);
-	receive_waiting(v->loop);
-	if (hooks_any() && came_by_down(v, p, from))
+		note_arrived(rx, p, from, from);
+	rx_leave(rx);
+	receive_waiting(rx->loop);
+	if (hooks_any() && came_by_down(rx, p, from))
 		return;
-	slot = gsi_receive(v->loop, p, from, !v->port);
+	slot = gsi_receive(rx->loop, p, from, !rx->port);
 	if (slot)
-		handover_add(&v->loop->handover, slot, p, from);
+		handover_add(&rx->loop->handover, slot, p, from);
 }
 
 /* Hands over another process's packet. A packet that was handed over before is dropped: its process may be gone. */
-static void stray(struct rx *v, uint16_t slot, const struct packet *p, const union ibv_gid *from)
-	REQUIRES(v->loop->receive)
+static void stray(struct rx *rx, uint16_t slot, const struct packet *p, const union ibv_gid *from)
+	REQUIRES(rx->loop->receive)
 {
-	struct loop *l = v->loop;
+	struct loop *l = rx->loop;
 
 	if (p->dest_qpn == GSI_QPN)
-		deliver_mad(v, p, from);
-	if (slot == 0 || !v->port)
+		deliver_mad(rx, p, from);
+	if (slot == 0 || !rx->port)
 		return;
 	handover_add(&l->handover, slot, p, from);
-	steering_stray(&v->port->steered, slot, v->now);
+	steering_stray(&rx->port->steered, slot, rx->now);
 }
 
 static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->receive)
@@ -184,18 +184,18 @@ static struct port *port_of(struct loop *l, const uint8_t *gid) REQUIRES(l->rece
 
 /* Grants credit by the link of the request: the ring, or if the ring is full, the network. A UD QP has no path, so the
  * grant leaves from the address that the request came to. */
-static void grant_credit(struct rx *v, const struct packet *request, const union ibv_gid *from)
-	REQUIRES(v->loop->receive, v->qp->lock)
+static void grant_credit(struct rx *rx, const struct packet *request, const union ibv_gid *from)
+	REQUIRES(rx->loop->receive, rx->qp->lock)
 {
-	const uint8_t *here = v->qp->transport == TRANSPORT_UD ? request->to : v->qp->path.sgid.raw;
+	const uint8_t *here = rx->qp->transport == TRANSPORT_UD ? request->to : rx->qp->path.sgid.raw;
 	struct port *port;
 	struct packet p;
 	struct link_tx tx = {.packet = &p, .dgid = from};
 
-	if (!engine_grant_credit(v->qp, request, from, v->now, &p) ||
-	    (v->peer && nearby_answer(v->peer, &p, here, from)))
+	if (!engine_grant_credit(rx->qp, request, from, rx->now, &p) ||
+	    (rx->peer && nearby_answer(rx->peer, &p, here, from)))
 		return;
-	port = v->port ?: port_of(v->loop, here);
+	port = rx->port ?: port_of(rx->loop, here);
 	if (port)
 		transmit(port->link, &tx, 1);
 }
@@ -212,13 +212,13 @@ static bool is_timed(const struct qp *qp, const struct packet *p)
 
 /* Time of arrival of a local peer's packet. Rough for most packets, as it serves time-outs of packets that are not
  * lost. */
-static uint64_t time_of(struct rx *v, const struct packet *p) REQUIRES(v->qp->lock)
+static uint64_t time_of(struct rx *rx, const struct packet *p) REQUIRES(rx->qp->lock)
 {
-	if (unlikely(is_timed(v->qp, p)))
+	if (unlikely(is_timed(rx->qp, p)))
 		return clock_now();
-	if (!v->about)
-		v->about = clock_about();
-	return v->about;
+	if (!rx->about)
+		rx->about = clock_about();
+	return rx->about;
 }
 
 /* Fills in the rest of a brief packet. */
@@ -230,92 +230,92 @@ static void complete_packet(struct packet *p)
 
 /* Gives a packet to the engine. The fast path of a ring needs no time: reading the clock would cost more than all the
  * rest. */
-static inline __attribute__((always_inline)) void deliver_packet(struct rx *v, struct packet *p,
+static inline __attribute__((always_inline)) void deliver_packet(struct rx *rx, struct packet *p,
 								 const union ibv_gid *from)
-	REQUIRES(v->loop->receive, v->qp->lock)
+	REQUIRES(rx->loop->receive, rx->qp->lock)
 {
-	struct qp *qp = v->qp; /* functions that need the lock get v->qp, as the analysis takes these for two */
+	struct qp *qp = rx->qp; /* functions that need the lock get rx->qp, as the analysis takes these for two */
 
-	if (likely(v->peer && p->opcode != OPCODE_CREDIT_REQUEST) &&
-	    likely(engine_receive_fast(v->qp, p, from, v->poller)))
+	if (likely(rx->peer && p->opcode != OPCODE_CREDIT_REQUEST) &&
+	    likely(engine_receive_fast(rx->qp, p, from, rx->poller)))
 		return;
-	if (v->peer) {
+	if (rx->peer) {
 		complete_packet(p);
-		v->now = time_of(v, p);
-		if (unlikely(qp->path.local_peer == v->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
-			local_meet(v->qp);
+		rx->now = time_of(rx, p);
+		if (unlikely(qp->path.local_peer == rx->peer && (!qp->req.lossless || (p->pieces && !qp->reach))))
+			local_meet(rx->qp);
 	}
 	if (unlikely(p->opcode == OPCODE_CREDIT_REQUEST))
-		grant_credit(v, p, from);
-	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !v->peer && !is_delegate(qp) &&
-		 target_route(v->loop, v->qp, p, from))
+		grant_credit(rx, p, from);
+	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !rx->peer && !is_delegate(qp) &&
+		 target_route(rx->loop, rx->qp, p, from))
 		; /* passed on to another process */
-	else if (likely(engine_receive(v->qp, p, from, v->now, v->poller)))
+	else if (likely(engine_receive(rx->qp, p, from, rx->now, rx->poller)))
 		return;
-	v->fast = false;
+	rx->fast = false;
 }
 
 /* Tells `uroce check` before the bytes are stored. */
-static void check_arrived(const struct rx *v, const struct packet *p) REQUIRES(v->qp->lock)
+static void check_arrived(const struct rx *rx, const struct packet *p) REQUIRES(rx->qp->lock)
 {
 	struct packet whole = *p;
 
-	if (v->peer && p->brief)
+	if (rx->peer && p->brief)
 		record_get_rest(&whole);
-	checker->arrives(v->qp, &whole);
+	checker->arrives(rx->qp, &whole);
 }
 
 /* engine_heed_path(), with the packet complete. */
-static bool heed_path(struct rx *v, struct packet *p, const union ibv_gid *from) REQUIRES(v->qp->lock)
+static bool heed_path(struct rx *rx, struct packet *p, const union ibv_gid *from) REQUIRES(rx->qp->lock)
 {
-	if (v->peer)
+	if (rx->peer)
 		complete_packet(p);
-	v->now = v->now ?: clock_now();
-	return engine_heed_path(v->qp, p, from, v->peer ? NULL : p->to, v->now);
+	rx->now = rx->now ?: clock_now();
+	return engine_heed_path(rx->qp, p, from, rx->peer ? NULL : p->to, rx->now);
 }
 
 /* Calls the hooks on an arriving packet. False: the packet is done. */
-static __attribute__((cold, noinline)) bool deliver_note(struct rx *v, struct packet *p, const union ibv_gid *from)
-	REQUIRES(v->loop->receive, v->qp->lock)
+static __attribute__((cold, noinline)) bool deliver_note(struct rx *rx, struct packet *p, const union ibv_gid *from)
+	REQUIRES(rx->loop->receive, rx->qp->lock)
 {
-	struct fault_arrival a = {.packet = p, .from = from, .by_port = !v->peer};
+	struct fault_arrival a = {.packet = p, .from = from, .by_port = !rx->peer};
 
-	note_arrived(v, p, from, &v->qp->path.sgid);
-	if (came_by_down(v, p, from))
+	note_arrived(rx, p, from, &rx->qp->path.sgid);
+	if (came_by_down(rx, p, from))
 		return false;
-	if (hook_is_on(HOOK_MIGRATION) && !heed_path(v, p, from))
+	if (hook_is_on(HOOK_MIGRATION) && !heed_path(rx, p, from))
 		return false;
 	if (checker_listens())
-		check_arrived(v, p);
+		check_arrived(rx, p);
 	if (!hook_is_on(HOOK_FAULT))
 		return true;
-	if (v->peer)
+	if (rx->peer)
 		complete_packet(p);
-	v->now = v->now ?: clock_now();
-	if (faults_arrive(v->loop, v->qp, &a, v->now))
+	rx->now = rx->now ?: clock_now();
+	if (faults_arrive(rx->loop, rx->qp, &a, rx->now))
 		for (uint32_t i = 0; i < a.times; i++)
-			deliver_packet(v, a.packet, from);
-	faults_arrived(v->qp, v->now);
+			deliver_packet(rx, a.packet, from);
+	faults_arrived(rx->qp, rx->now);
 	free(a.copy);
-	v->fast = false;
+	rx->fast = false;
 	return false;
 }
 
-/* Delivers a packet to v->qp, which is locked. The one way in: every packet for a QP passes here, by any link. */
-static inline __attribute__((always_inline)) void deliver(struct rx *v, struct packet *p, const union ibv_gid *from)
-	REQUIRES(v->loop->receive, v->qp->lock)
+/* Delivers a packet to rx->qp, which is locked. The one way in: every packet for a QP passes here, by any link. */
+static inline __attribute__((always_inline)) void deliver(struct rx *rx, struct packet *p, const union ibv_gid *from)
+	REQUIRES(rx->loop->receive, rx->qp->lock)
 {
-	if (!hooks_any() || deliver_note(v, p, from))
-		deliver_packet(v, p, from);
+	if (!hooks_any() || deliver_note(rx, p, from))
+		deliver_packet(rx, p, from);
 }
 
 /* True if the packet came to an address of its QP. A connected QP takes packets from its peer's address to its own
  * (IBTA 9.6.1); a UD QP, at any address of its device. The engine compares the source. */
-static inline bool is_at_own_address(const struct rx *v, const struct packet *p) REQUIRES(v->qp->lock)
+static inline bool is_at_own_address(const struct rx *rx, const struct packet *p) REQUIRES(rx->qp->lock)
 {
-	const struct qp *qp = v->qp;
+	const struct qp *qp = rx->qp;
 
-	if (likely(v->port == qp->path.port)) /* an address has one port */
+	if (likely(rx->port == qp->path.port)) /* an address has one port */
 		return true;
 	return qp->transport == TRANSPORT_UD || !memcmp(p->to, &qp->path.sgid, sizeof(qp->path.sgid)) ||
 	       (hook_is_on(HOOK_MIGRATION) && !memcmp(p->to, &qp->alternate.sgid, sizeof(qp->alternate.sgid)));
@@ -323,94 +323,95 @@ static inline bool is_at_own_address(const struct rx *v, const struct packet *p)
 
 /* True if a packet from the ring is of the QP's peer. Packets of a ring have no addresses: the paths of the two QPs are
  * compared, until this QP uses the ring too. */
-static inline bool is_of_peer(const struct rx *v) REQUIRES(v->qp->lock)
+static inline bool is_of_peer(const struct rx *rx) REQUIRES(rx->qp->lock)
 {
-	return likely(v->qp->path.local_peer == v->peer) && (likely(v->qp->req.lossless) || !local_is_astray(v->qp));
+	return likely(rx->qp->path.local_peer == rx->peer) &&
+	       (likely(rx->qp->req.lossless) || !local_is_astray(rx->qp));
 }
 
 /* Not inline, to keep the common path short. */
-static __attribute__((noinline, cold)) void deliver_stray(struct rx *v, const struct packet *p,
-							  const union ibv_gid *from) REQUIRES(v->loop->receive)
+static __attribute__((noinline, cold)) void deliver_stray(struct rx *rx, const struct packet *p,
+							  const union ibv_gid *from) REQUIRES(rx->loop->receive)
 {
-	stray(v, hca_owner(&v->loop->hca, p->dest_qpn), p, from);
+	stray(rx, hca_owner(&rx->loop->hca, p->dest_qpn), p, from);
 }
 
 static bool deliver_port(void *arg, struct packet *p, const union ibv_gid *from)
 {
-	struct rx *v = arg;
+	struct rx *rx = arg;
 
-	rx_owns(v);
-	if (!v->now)
-		v->now = clock_now();
-	if (unlikely(!hca_has_number(&v->loop->hca, p->dest_qpn))) {
-		deliver_stray(v, p, from);
-	} else if (likely(rx_enter(v, p->dest_qpn))) {
-		rx_has_qp(v);
-		if (is_at_own_address(v, p))
-			deliver(v, p, from);
+	rx_owns(rx);
+	if (!rx->now)
+		rx->now = clock_now();
+	if (unlikely(!hca_has_number(&rx->loop->hca, p->dest_qpn))) {
+		deliver_stray(rx, p, from);
+	} else if (likely(rx_enter(rx, p->dest_qpn))) {
+		rx_has_qp(rx);
+		if (is_at_own_address(rx, p))
+			deliver(rx, p, from);
 	}
 	return true;
 }
 
 /* Delivers a packet that the owner of an XRC target passed to this process, which has the SRQ. target_delegate() locks
- * v->qp. */
+ * rx->qp. */
 static void deliver_passed(void *arg, const struct handover_pass *h, struct packet *p, const union ibv_gid *from)
 {
-	struct rx *v = arg;
+	struct rx *rx = arg;
 
-	rx_owns(v);
+	rx_owns(rx);
 	if (TRANSPORT(p->opcode) != TRANSPORT_XRC)
 		return;
-	rx_leave(v);
-	v->fast = false;
-	v->qp = target_delegate(v->loop, h);
-	if (!v->qp)
+	rx_leave(rx);
+	rx->fast = false;
+	rx->qp = target_delegate(rx->loop, h);
+	if (!rx->qp)
 		return;
-	rx_has_qp(v);
-	deliver(v, p, from);
+	rx_has_qp(rx);
+	deliver(rx, p, from);
 }
 
 /* Handles a delegate's report. */
 static void deliver_report(void *arg, const struct handover_report *r)
 {
-	struct rx *v = arg;
+	struct rx *rx = arg;
 
-	rx_owns(v);
-	rx_leave(v);
-	target_heard(v->loop, r, v->now);
+	rx_owns(rx);
+	rx_leave(rx);
+	target_heard(rx->loop, r, rx->now);
 }
 
 /* Handles an owner's request for a report. */
 static void deliver_ask(void *arg, const struct handover_ask *a)
 {
-	struct rx *v = arg;
+	struct rx *rx = arg;
 
-	rx_owns(v);
-	rx_leave(v);
-	target_asked(v->loop, a);
+	rx_owns(rx);
+	rx_leave(rx);
+	target_asked(rx->loop, a);
 }
 
 /* True for a datagram that the QP itself sent and does not want back. A QP of another host may have the same number, so
  * the address is compared too. */
-static bool is_echo(struct rx *v, const struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+static bool is_echo(struct rx *rx, const struct packet *p, const union ibv_gid *from) REQUIRES(rx->loop->receive)
 {
-	return v->qp->loop.no_multicast_loop && p->src_qpn == v->qp->base.qp_num && port_of(v->loop, from->raw);
+	return rx->qp->loop.no_multicast_loop && p->src_qpn == rx->qp->base.qp_num && port_of(rx->loop, from->raw);
 }
 
 /* Delivers a packet of a multicast group: each QP in the group gets it. */
 static bool deliver_group(void *arg, struct packet *p, const union ibv_gid *from)
 {
-	struct rx *v = arg;
+	struct rx *rx = arg;
 
-	rx_owns(v);
+	rx_owns(rx);
 	if (TRANSPORT(p->opcode) != TRANSPORT_UD || p->dest_qpn != QPN_MASK)
 		return true;
-	if (!v->now)
-		v->now = clock_now();
-	for (uint32_t i = 0; i < v->port->members; i++) {
-		if (rx_enter(v, v->port->member[i]) && likely(!is_echo(v, p, from))) {
-			rx_has_qp(v);
-			deliver(v, p, from);
+	if (!rx->now)
+		rx->now = clock_now();
+	for (uint32_t i = 0; i < rx->port->members; i++) {
+		if (rx_enter(rx, rx->port->member[i]) && likely(!is_echo(rx, p, from))) {
+			rx_has_qp(rx);
+			deliver(rx, p, from);
 		}
 	}
 	return true;
@@ -434,15 +435,15 @@ static __attribute__((noinline)) void flush_handover(struct loop *l, uint64_t no
 static uint32_t receive_port(struct loop *l, struct port *port, uint64_t *now, struct cq_poller *poller)
 	REQUIRES(l->receive)
 {
-	struct rx v = {.loop = l, .port = port, .now = *now, .poller = poller};
+	struct rx rx = {.loop = l, .port = port, .now = *now, .poller = poller};
 	link_deliver *to = port->netif ? deliver_group : deliver_port;
-	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &v);
+	uint32_t n = port->link->ops->receive(port->link, POLL_BATCH, to, &rx);
 
-	rx_owns(&v);
-	rx_leave(&v);
-	*now = v.now;
+	rx_owns(&rx);
+	rx_leave(&rx);
+	*now = rx.now;
 	if (unlikely(l->handover.bytes))
-		flush_handover(l, v.now);
+		flush_handover(l, rx.now);
 	if (!n)
 		port->steered.settled = true;
 	else if (unlikely(l->waiting.fd))
@@ -457,73 +458,73 @@ static bool is_served(const struct cq_poller *poller)
 }
 
 /* Delivers a MAD from a ring. The ring keeps the order: the MAD comes after all that its sender has sent. */
-static void deliver_near_mad(struct rx *v, struct packet *p, const union ibv_gid *from) REQUIRES(v->loop->receive)
+static void deliver_near_mad(struct rx *rx, struct packet *p, const union ibv_gid *from) REQUIRES(rx->loop->receive)
 {
 	complete_packet(p);
 	if (hooks_any())
-		note_arrived(v, p, from, from);
-	rx_leave(v);
-	if (hooks_any() && came_by_down(v, p, from))
+		note_arrived(rx, p, from, from);
+	rx_leave(rx);
+	if (hooks_any() && came_by_down(rx, p, from))
 		return;
-	gsi_receive(v->loop, p, from, true);
+	gsi_receive(rx->loop, p, from, true);
 }
 
 /* Delivers a packet from a local peer's ring. Only QPs connected to that peer take its packets; a datagram has its
  * source address. */
 static bool deliver_near(void *arg, struct packet *p, const union ibv_gid *from)
 {
-	struct rx *v = arg;
+	struct rx *rx = arg;
 
-	rx_owns(v);
-	if (likely(rx_enter(v, p->dest_qpn))) {
-		rx_has_qp(v);
-		if (from || is_of_peer(v))
-			deliver(v, p, from ?: &v->qp->path.dgid);
+	rx_owns(rx);
+	if (likely(rx_enter(rx, p->dest_qpn))) {
+		rx_has_qp(rx);
+		if (from || is_of_peer(rx))
+			deliver(rx, p, from ?: &rx->qp->path.dgid);
 	} else if (p->dest_qpn == GSI_QPN && from) {
-		deliver_near_mad(v, p, from);
+		deliver_near_mad(rx, p, from);
 	}
-	return !is_served(v->poller);
+	return !is_served(rx->poller);
 }
 
 /* Receives up to `batch` packets, the first from this record; returns their number. */
-static __attribute__((noinline)) uint32_t receive_records(struct rx *v, struct local_peer *n, const void *record,
+static __attribute__((noinline)) uint32_t receive_records(struct rx *rx, struct local_peer *peer, const void *record,
 							  uint32_t bytes, uint32_t batch)
 {
-	v->peer = n;
-	return local_peer_receive(n, record, bytes, batch, deliver_near, v);
+	rx->peer = peer;
+	return local_peer_receive(peer, record, bytes, batch, deliver_near, rx);
 }
 
-static inline uint32_t receive_rx_ring(struct rx *v, struct local_peer *n, uint32_t batch)
+static inline uint32_t receive_rx_ring(struct rx *rx, struct local_peer *peer, uint32_t batch)
 {
 	uint32_t bytes;
-	const void *record = local_peer_peek(n, &bytes);
+	const void *record = local_peer_peek(peer, &bytes);
 
-	return record ? receive_records(v, n, record, bytes, batch) : 0;
+	return record ? receive_records(rx, peer, record, bytes, batch) : 0;
 }
 
 uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first, const void *record,
 			       uint32_t bytes)
 {
-	struct rx v = {.loop = l, .poller = poller};
-	uint32_t n = receive_records(&v, l->local.rx_ring[first], record, bytes, RX_RING_BATCH);
+	struct rx rx = {.loop = l, .poller = poller};
+	uint32_t n = receive_records(&rx, l->local.rx_ring[first], record, bytes, RX_RING_BATCH);
 
 	/* rings left out have their turn at the next full poll: poll_rings() */
 	for (uint32_t i = first + 1; i < l->local.rx_rings && !is_served(poller); i++)
-		n += receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_BATCH);
-	rx_owns(&v);
-	rx_leave(&v);
+		n += receive_rx_ring(&rx, l->local.rx_ring[i], RX_RING_BATCH);
+	rx_owns(&rx);
+	rx_leave(&rx);
 	return n;
 }
 
 /* Receives what local peers have sent before now, and at most one ring of what they send meanwhile. */
 static void receive_waiting(struct loop *l)
 {
-	struct rx v = {.loop = l};
+	struct rx rx = {.loop = l};
 
 	for (uint32_t i = 0; i < l->local.rx_rings; i++)
-		receive_rx_ring(&v, l->local.rx_ring[i], RX_RING_ALL);
-	rx_owns(&v);
-	rx_leave(&v);
+		receive_rx_ring(&rx, l->local.rx_ring[i], RX_RING_ALL);
+	rx_owns(&rx);
+	rx_leave(&rx);
 }
 
 void loop_catch_up(void)
@@ -546,14 +547,14 @@ void loop_catch_up(void)
 	lock_drop(&l->receive);
 }
 
-void drain_rx_ring(struct loop *l, struct local_peer *n)
+void drain_rx_ring(struct loop *l, struct local_peer *peer)
 {
-	struct rx v = {.loop = l};
+	struct rx rx = {.loop = l};
 
-	while (receive_rx_ring(&v, n, RX_RING_BATCH))
+	while (receive_rx_ring(&rx, peer, RX_RING_BATCH))
 		;
-	rx_owns(&v);
-	rx_leave(&v);
+	rx_owns(&rx);
+	rx_leave(&rx);
 }
 
 /* True if a port is due to be read, in a process that has local peers. `at_work`: they have sent something since the
@@ -621,12 +622,12 @@ uint32_t receive_now(struct loop *l, uint64_t *now)
 
 bool receive_handover(struct loop *l, uint64_t now)
 {
-	struct rx v = {.loop = l, .now = now};
+	struct rx rx = {.loop = l, .now = now};
 	static const struct handover_ops ops = {deliver_port, deliver_passed, deliver_report, deliver_ask};
-	bool any = handover_receive(&l->slot, &ops, &v);
+	bool any = handover_receive(&l->slot, &ops, &rx);
 
-	rx_owns(&v);
-	rx_leave(&v);
+	rx_owns(&rx);
+	rx_leave(&rx);
 	if (unlikely(l->handover.bytes))
 		handover_send(&l->handover);
 	return any;

@@ -25,7 +25,7 @@ void drain_port(void *port);
 void loop_pass_on(struct loop *l);
 
 /* Receives all that a local peer has sent, before its ring goes. */
-void drain_rx_ring(struct loop *l, struct local_peer *n) REQUIRES(l->receive);
+void drain_rx_ring(struct loop *l, struct local_peer *peer) REQUIRES(l->receive);
 
 /* Receives from the rx rings of local peers, from ring `first` on, whose next record is `record`. Returns the number of
  * packets. */

@@ -101,14 +101,14 @@ static bool goes_near(const struct qp *qp, const struct tx *tx) REQUIRES(qp->loc
 	return qp->req.lossless || !(opcode_info[tx->packet.opcode].flags & IS_REQUEST);
 }
 
-static void send_near(struct worker *w, struct qp *qp, struct local_peer *n, const struct tx *tx)
-	REQUIRES(qp->lock, n->lock)
+static void send_near(struct worker *w, struct qp *qp, struct local_peer *peer, const struct tx *tx)
+	REQUIRES(qp->lock, peer->lock)
 {
 	const struct link_tx out = link_tx_of(&w->batch, tx);
 
-	if (unlikely(transmit(&n->link, &out, 1) > 1))
+	if (unlikely(transmit(&peer->link, &out, 1) > 1))
 		cut(w, qp, tx);
-	qp->loop.sent_to = n->tx_ring.at;
+	qp->loop.sent_to = peer->tx_ring.at;
 }
 
 static void send_datagram(struct worker *w, struct qp *qp, const struct tx *tx) REQUIRES(qp->lock)

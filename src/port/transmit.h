@@ -34,9 +34,9 @@ uint32_t transmit(struct link *link, const struct link_tx *tx, uint32_t count);
 
 /* Sends a packet of the fast path, whose payload is in the ring already; fills in the `header` bytes before it. Inline,
  * as the caller has the values in registers. */
-static inline __attribute__((always_inline)) void transmit_placed(struct local_peer *n, struct ring_mark *at,
+static inline __attribute__((always_inline)) void transmit_placed(struct local_peer *peer, struct ring_mark *at,
 								  const struct packet *p, uint32_t header,
-								  const struct path *path) REQUIRES(n->lock)
+								  const struct path *path) REQUIRES(peer->lock)
 {
 	record_put_fast(at, p, path->traffic_class, &path->sgid);
 	if (hooks_any()) {
@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) void transmit_placed(struct local_p
 		transmit_note(p, BY_RING);
 		transmit_capture_record(at, header + packet_carries(p), path);
 	}
-	ring_publish_at(&n->tx_ring, at, header + packet_carries(p));
+	ring_publish_at(&peer->tx_ring, at, header + packet_carries(p));
 }
 
 #endif

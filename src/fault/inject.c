@@ -22,28 +22,28 @@
 #include "base/own_file.h"
 
 #define REVOKED	       256
-#define INJECT_DEVICES 32 /* that rules name in the life of the process */
-#define UNMET	       99 /* exit status: a rule never fired, and UROCE_FAULT_EXPECT is on */
+#define INJECT_DEVICES 32 /* max devices that rules name during the life of the process */
+#define UNMET	       99 /* exit status if a rule never fired and UROCE_FAULT_EXPECT is on */
 
-/* A rule in force. Never freed: another thread may still ask it. */
+/* A rule in force. Never freed, as another thread may still ask it. */
 struct injector {
 	struct rule rule;
-	uint64_t id;  /* from 1: the number that it was given */
-	uint64_t key; /* of its text: its chances do not depend on what other rules there are */
+	uint64_t id;  /* number of the rule, from 1 */
+	uint64_t key; /* hash of the text, so that draws do not depend on other rules */
 	_Atomic uint64_t could, did;
 	struct injector *older;
 };
 
-static struct lock inject_lock = LOCK_RANKED(INJECT); /* guards all below, where nothing else is said */
+static struct lock inject_lock = LOCK_RANKED(INJECT); /* guards all below, unless stated otherwise */
 static _Atomic(struct injector *) active[INJECT_RULES];
-static struct injector *injectors GUARDED_BY(inject_lock); /* all that ever were, newest first */
+static struct injector *injectors GUARDED_BY(inject_lock); /* all rules ever added, newest first */
 static uint64_t last_id GUARDED_BY(inject_lock);
-static struct inject_qp nobody GUARDED_BY(inject_lock); /* the counts of events that belong to no queue pair */
-static _Atomic uint32_t events;				/* bits of enum rule_event that a rule in force asks for */
+static struct inject_qp nobody GUARDED_BY(inject_lock); /* counts of events that belong to no queue pair */
+static _Atomic uint32_t events;				/* enum rule_event bits that rules in force ask for */
 static struct {
-	char device[RULE_DEVICE]; /* constant once counted in state_rows */
-	_Atomic uint32_t bits;	  /* of enum rule_action: inject_set() */
-} states[1 + INJECT_DEVICES];	  /* the first: of all devices */
+	char device[RULE_DEVICE]; /* constant once state_rows counts it */
+	_Atomic uint32_t bits;	  /* enum rule_action bits: inject_set() */
+} states[1 + INJECT_DEVICES];	  /* first element: all devices */
 static _Atomic uint32_t state_rows = 1;
 static _Atomic uint32_t revoked[REVOKED];
 static _Atomic(const struct inject_ops *) served;
@@ -53,7 +53,7 @@ static pid_t owner;
 
 /* ---- decisions ---- */
 
-/* Steele, Lea, Flood: SplitMix64. */
+/* SplitMix64 (Steele, Lea, Flood). */
 static uint64_t scramble(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -61,9 +61,9 @@ static uint64_t scramble(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static uint64_t draw(uint64_t rule, uint64_t qp, uint64_t n, uint64_t which)
+static uint64_t draw(uint64_t rule, uint64_t qp, uint64_t count, uint64_t which)
 {
-	return scramble(scramble(scramble(seed + rule * 0x9e3779b97f4a7c15u) + qp * 0xd1b54a32d192ed03u) + n * 4 +
+	return scramble(scramble(scramble(seed + rule * 0x9e3779b97f4a7c15u) + qp * 0xd1b54a32d192ed03u) + count * 4 +
 			which);
 }
 
@@ -83,7 +83,7 @@ static bool event_matches(const struct rule *r, const struct inject_event *e, ui
 	       (r->event != RULE_COMPLETE || rule_in(r->completes, e->status));
 }
 
-/* `while` */
+/* True in the state that `while` names. */
 static bool lasts(const struct rule *r, const struct inject_event *e)
 {
 	switch (r->during) {
@@ -98,74 +98,75 @@ static bool lasts(const struct rule *r, const struct inject_event *e)
 	}
 }
 
-/* The n-th event that the rule asks for. */
-static bool is_time_for(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t n, uint64_t fired)
+/* True if the rule fires at event number `count`. */
+static bool is_time_for(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t count,
+			uint64_t fired)
 {
 	const struct rule *r = &i->rule;
 
-	if (n % r->every || !rule_in(r->nth, n) || fired >= r->times || !lasts(r, e))
+	if (count % r->every || !rule_in(r->nth, count) || fired >= r->times || !lasts(r, e))
 		return false;
 	if ((r->between.from || r->between.to != UINT64_MAX) && !rule_in(r->between, clock_now() - begun))
 		return false;
-	return r->chance == RULE_ALWAYS || draw(i->key, qp, n, 0) <= r->chance;
+	return r->chance == RULE_ALWAYS || draw(i->key, qp, count, 0) <= r->chance;
 }
 
-static void decide(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t n,
-		   struct inject_verdict *v)
+static void decide(const struct injector *i, const struct inject_event *e, uint64_t qp, uint64_t count,
+		   struct inject_verdict *verdict)
 {
 	const struct rule *r = &i->rule;
-	uint64_t random = draw(i->key, qp, n, 1);
+	uint64_t random = draw(i->key, qp, count, 1);
 
-	v->action = r->action;
-	v->value[0] = r->value[0];
-	v->value[1] = r->value[1];
-	v->device = r->device;
+	verdict->action = r->action;
+	verdict->value[0] = r->value[0];
+	verdict->value[1] = r->value[1];
+	verdict->device = r->device;
 	if (r->action == DO_DELAY || r->action == DO_LAST_FIRST)
-		v->value[0] += random % (r->value[1] - r->value[0] + 1);
+		verdict->value[0] += random % (r->value[1] - r->value[0] + 1);
 	if (r->action == DO_CORRUPT && r->value[1] == UINT64_MAX) {
 		uint64_t bits = 8 * (uint64_t)(r->value[0] == PART_PAYLOAD ? e->size : e->header);
 
-		v->value[1] = bits ? random % bits : 0;
+		verdict->value[1] = bits ? random % bits : 0;
 	}
 }
 
-static void tell_firing(const struct injector *i, uint64_t qp, uint64_t n, const struct inject_verdict *v)
+static void tell_firing(const struct injector *i, uint64_t qp, uint64_t count, const struct inject_verdict *verdict)
 {
 	char line[RULE_REPLAYED + 1];
 	int length;
 
 	if (log_fd < 0)
 		return;
-	length = rule_write(line, sizeof(line) - 1, &i->rule, qp, n, v->value);
+	length = rule_write(line, sizeof(line) - 1, &i->rule, qp, count, verdict->value);
 	length = min_of(length, (int)sizeof(line) - 2);
 	line[length++] = '\n';
 	if (write(log_fd, line, (size_t)length) < 0) {
-		/* the disk is full: the log ends here */
+		/* disk full: the log ends here */
 	}
 }
 
-/* Counts the event with one rule. True: it fires. */
+/* Counts the event with one rule. True if the rule fires. */
 static bool meet(struct injector *i, unsigned slot, const struct inject_event *e, struct inject_qp *of,
-		 struct inject_verdict *v, bool taken)
+		 struct inject_verdict *verdict, bool taken)
 {
-	uint64_t n;
+	uint64_t count;
 
 	if (of->count[slot].rule != i->id) {
 		of->count[slot].rule = i->id;
 		of->count[slot].met = of->count[slot].fired = 0;
 	}
-	n = ++of->count[slot].met;
+	count = ++of->count[slot].met;
 	atomic_fetch_add_explicit(&i->could, 1, memory_order_relaxed);
-	if (taken || !is_time_for(i, e, of->serial, n, of->count[slot].fired))
+	if (taken || !is_time_for(i, e, of->serial, count, of->count[slot].fired))
 		return false;
 	of->count[slot].fired++;
 	atomic_fetch_add_explicit(&i->did, 1, memory_order_relaxed);
-	decide(i, e, of->serial, n, v);
-	tell_firing(i, of->serial, n, v);
+	decide(i, e, of->serial, count, verdict);
+	tell_firing(i, of->serial, count, verdict);
 	return true;
 }
 
-static bool ask_all(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *v)
+static bool ask_all(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *verdict)
 {
 	bool fires = false;
 
@@ -174,21 +175,21 @@ static bool ask_all(const struct inject_event *e, struct inject_qp *of, struct i
 		struct injector *i = atomic_load_explicit(&active[slot], memory_order_acquire);
 
 		if (i && event_matches(&i->rule, e, of->serial))
-			fires |= meet(i, slot, e, of, v, fires);
+			fires |= meet(i, slot, e, of, verdict, fires);
 	}
 	return fires;
 }
 
-bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *v)
+bool inject_ask(const struct inject_event *e, struct inject_qp *of, struct inject_verdict *verdict)
 {
 	bool fires;
 
 	if (!inject_listens(e->event))
 		return false;
 	if (of)
-		return ask_all(e, of, v);
+		return ask_all(e, of, verdict);
 	lock_take(&inject_lock);
-	fires = ask_all(e, &nobody, v);
+	fires = ask_all(e, &nobody, verdict);
 	lock_drop(&inject_lock);
 	return fires;
 }
@@ -209,7 +210,7 @@ struct inject_qp *inject_of(struct inject_qp **at, uint64_t serial)
 		return NULL;
 	if (q->serial == serial && q->held.next)
 		return q;
-	if (q->held.next) { /* another queue pair at the place of an old one: what was held of that is lost with it */
+	if (q->held.next) { /* a new queue pair has the old one's place: packets held for the old one are lost */
 		inject_forget(&q->held);
 		inject_forget(&q->changed);
 	}
@@ -239,17 +240,16 @@ bool inject_touches(uint64_t serial, uint32_t qpn, const char *device, bool pack
 	return inject_is(DO_PORT_DOWN, device);
 }
 
-/* What a call meets that a rule is asked about: the errno that it is refused with, in *v, DO_WAKE or DO_DUPLICATE.
- * False: none of these. */
-static bool ask_of_call(enum rule_call call, struct inject_verdict *v)
+/* Asks the rules for a call. True: *verdict has DO_REFUSE with an errno, DO_WAKE or DO_DUPLICATE. */
+static bool ask_of_call(enum rule_call call, struct inject_verdict *verdict)
 {
 	struct inject_event e = {.event = RULE_CALL, .call = rule_calls[call]};
 
-	if (!inject_ask(&e, NULL, v))
+	if (!inject_ask(&e, NULL, verdict))
 		return false;
-	if (v->action == DO_REFUSE || v->action == DO_WAKE || v->action == DO_DUPLICATE)
+	if (verdict->action == DO_REFUSE || verdict->action == DO_WAKE || verdict->action == DO_DUPLICATE)
 		return true;
-	inject_act(v);
+	inject_act(verdict);
 	return false;
 }
 
@@ -300,7 +300,7 @@ void inject_resume(int pid, uint64_t after)
 		ops->resume(pid, after);
 }
 
-/* When the first of the rules of time is due that have not fired; NEVER: there is none. */
+/* Time at which the next rule of time is due, or NEVER. */
 static uint64_t next_rule_of_time(void)
 {
 	uint64_t first = NEVER;
@@ -337,7 +337,7 @@ void inject_expire(uint64_t now)
 		ops->at(next_rule_of_time());
 }
 
-/* The row of the device; -1: there is none. */
+/* Row of the device, or -1. */
 static int state_row(const char *device)
 {
 	/* acquire pairs with the release in add_state_row() */
@@ -348,7 +348,7 @@ static int state_row(const char *device)
 	return row < rows ? row : -1;
 }
 
-/* -1: there is no room. */
+/* A new row, or -1 if all are used. */
 static int add_state_row(const char *device)
 {
 	uint32_t rows = atomic_load_explicit(&state_rows, memory_order_relaxed);
@@ -372,7 +372,7 @@ void inject_set(enum rule_action state, const char *device, bool on)
 	int row = add_state_row(device);
 
 	if (row < 0)
-		log_error("faults name more than %d devices: nothing is done to %s", INJECT_DEVICES, device);
+		log_error("rules name more than %d devices: %s stays as it is", INJECT_DEVICES, device);
 	else if (on)
 		atomic_fetch_or_explicit(&states[row].bits, 1u << state, memory_order_relaxed);
 	else
@@ -442,7 +442,7 @@ static void rules_changed(void)
 	}
 }
 
-/* FNV-1a, and how many rules there have been with that text. */
+/* FNV-1a of the text and of the number of earlier rules with that text. */
 static uint64_t key_of(const struct injector *i) REQUIRES(inject_lock)
 {
 	uint64_t key = 0xcbf29ce484222325u;
@@ -454,7 +454,7 @@ static uint64_t key_of(const struct injector *i) REQUIRES(inject_lock)
 	return key;
 }
 
-/* In the first free slot: rules are asked in the order of slots. The number, or -ENOSPC. */
+/* Puts the rule into the first free slot; rules are asked in the order of slots. The rule's number, or -ENOSPC. */
 static int inject_put(struct injector *i) REQUIRES(inject_lock)
 {
 	for (unsigned slot = 0; slot < INJECT_RULES; slot++) {
@@ -470,7 +470,7 @@ static int inject_put(struct injector *i) REQUIRES(inject_lock)
 	return -ENOSPC;
 }
 
-/* 0, or -EINVAL: the rule names a device that is not there. */
+/* 0, or -EINVAL if the rule names an unknown device. */
 static int check_device(const struct rule *r, const char *text, struct rule_error *error)
 {
 	const struct inject_ops *ops = atomic_load_explicit(&served, memory_order_acquire);
@@ -485,7 +485,7 @@ static int check_device(const struct rule *r, const char *text, struct rule_erro
 	return -EINVAL;
 }
 
-/* Without telling that the rules have changed. */
+/* Adds a rule without announcing that the rules have changed. As inject_add(). */
 static int inject_take(const char *text, struct rule_error *error)
 {
 	struct injector *i = calloc(1, sizeof(*i));
@@ -571,8 +571,8 @@ uint64_t inject_seed(void)
 static int take_rules(const char *text)
 {
 	char line[RULE_TEXT], complaint[3 * RULE_TEXT];
-	struct rule_error error = {.text = "there is room for 64 rules"};
-	int more, n = 0;
+	struct rule_error error = {.text = "64 rules are in force: remove one first"};
+	int more, rules = 0;
 
 	while ((more = rule_next(&text, line)) > 0) {
 		if (inject_take(line, &error) < 0) {
@@ -580,11 +580,11 @@ static int take_rules(const char *text)
 			log_error("UROCE_FAULT: %s", complaint);
 			return -EINVAL;
 		}
-		n++;
+		rules++;
 	}
 	if (more < 0)
 		log_error("UROCE_FAULT: a rule has at most %d characters", RULE_TEXT - 1);
-	return more < 0 ? -EINVAL : n;
+	return more < 0 ? -EINVAL : rules;
 }
 
 static void open_log(void)
@@ -595,10 +595,10 @@ static void open_log(void)
 		return;
 	log_fd = own_file_open(name, O_WRONLY | O_CREAT | O_APPEND, 0600, why);
 	if (log_fd < 0)
-		log_error("no log of faults: UROCE_FAULT_LOG=%s: %s", name, why);
+		log_error("UROCE_FAULT_LOG=%s: %s: faults are not logged", name, why);
 }
 
-/* A child of fork() is inert, and what its parent's rules did is the parent's to tell. */
+/* A child of fork() injects no faults; the parent reports what its rules did. */
 static void forget_rules(void)
 {
 	hook_set(HOOK_FAULT, false);
@@ -611,7 +611,7 @@ static void inject_begin(void)
 	static const struct fork_handlers handlers = {.in_child = forget_rules};
 	const char *value = config_string(CONFIG_FAULT);
 	char *text;
-	int n;
+	int rules;
 
 	owner = getpid();
 	begun = clock_now();
@@ -625,12 +625,12 @@ static void inject_begin(void)
 	text = rules_read(value);
 	if (!text)
 		log_error("UROCE_FAULT=%s: %s", value, strerror(errno));
-	n = text ? take_rules(text) : -EINVAL;
+	rules = text ? take_rules(text) : -EINVAL;
 	free(text);
-	start_error = min_of(n, 0);
-	if (n <= 0)
+	start_error = min_of(rules, 0);
+	if (rules <= 0)
 		return;
-	log_warn("faults: %d rule%s in force; UROCE_FAULT_SEED=%llu repeats them", n, n > 1 ? "s" : "",
+	log_warn("faults: %d rule%s in force; UROCE_FAULT_SEED=%llu repeats them", rules, rules > 1 ? "s" : "",
 		 (unsigned long long)seed);
 	rules_changed();
 }

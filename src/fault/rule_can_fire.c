@@ -4,7 +4,7 @@
 #include "fault/calls.h"
 #include "wire/packet.h"
 
-/* Leaves the opcodes that have all these flags, of these transports. */
+/* Keeps the opcodes that have all these flags, of these transports. */
 static bool set_keep(struct rule_set *set, uint32_t flags, bool reliable)
 {
 	for (uint32_t o = 0; o < 256; o++)
@@ -53,7 +53,7 @@ static int check_packet(struct scan *s, struct rule *r)
 	return 0;
 }
 
-/* Leaves the opcodes whose payload goes to memory where a program may look at it before a completion. */
+/* Keeps the opcodes whose payload reaches memory where a program may look at it before a completion. */
 static bool set_keep_placed(struct rule_set *set)
 {
 	for (uint32_t o = 0; o < 256; o++) {
@@ -74,15 +74,15 @@ static int check_last_first(struct scan *s, struct rule *r)
 		return scan_refuse(s, "last-first is done where the packet arrives: begin the rule with `in`");
 	r->direction = RULE_IN;
 	if (!set_keep_placed(&r->opcodes))
-		return scan_refuse(s, "only a WRITE, SEND or READ response of RC is put to memory in two steps: the "
+		return scan_refuse(s, "only a WRITE, SEND or READ response of RC is stored in two steps: the "
 				      "rule could never fire");
 	r->size.from = max_of(r->size.from, (uint64_t)2);
 	if (r->size.to < 2)
-		return scan_refuse(s, "these packets have no two bytes: the rule could never fire");
+		return scan_refuse(s, "these packets have less than two bytes of payload: the rule could never fire");
 	return 0;
 }
 
-/* Which states a packet is sent and received in: IBTA 10.3.1. */
+/* Checks `while` against the states in which packets are sent and received: IBTA 10.3.1. */
 static int check_while(struct scan *s, struct rule *r)
 {
 	bool sends = r->event == RULE_POST || r->event == RULE_ONESIDED ||
@@ -96,13 +96,13 @@ static int check_while(struct scan *s, struct rule *r)
 	return 0;
 }
 
-/* Only a peer's atomic is done to memory; its answer is written. */
+/* Only a peer's atomic is an event of memory; its response is a WRITE. */
 static int check_memory(struct scan *s, struct rule *r)
 {
 	if (r->direction == RULE_LOCAL && !(r->opcodes.bits[0] & (1u << USE_READ | 1u << USE_WRITE)))
-		return scan_refuse(s, "an atomic is done to the memory of its peer: the rule could never fire");
+		return scan_refuse(s, "a local atomic accesses the peer's memory: the rule could never fire");
 	if (r->direction == RULE_REMOTE && r->has_wr_id)
-		return scan_refuse(s, "what a peer asks for has no wr_id: the rule could never fire");
+		return scan_refuse(s, "a request of a peer has no wr_id: the rule could never fire");
 	return 0;
 }
 
@@ -125,12 +125,13 @@ int rule_can_fire(struct scan *s, struct rule *r, bool has_when)
 	if (r->action == DO_WAKE && r->call != rule_calls[CALL_ibv_req_notify_cq])
 		return scan_refuse(s, "only `call ibv_req_notify_cq` brings an event: the rule could never fire");
 	if (r->call == rule_calls[CALL_ibv_req_notify_cq] && r->action == DO_REFUSE)
-		return scan_refuse(s, "no adapter refuses this: write `call ibv_req_notify_cq ...: wake`");
+		return scan_refuse(s, "adapters do not refuse this call: write `call ibv_req_notify_cq ...: wake`");
 	if (r->event == RULE_CALL && r->action == DO_DUPLICATE && r->call != rule_calls[CALL_ibv_get_async_event])
 		return scan_refuse(s,
 				   "only `call ibv_get_async_event` brings an event twice: the rule could never fire");
 	if (r->call == rule_calls[CALL_ibv_get_async_event] && r->action == DO_REFUSE)
-		return scan_refuse(s, "no adapter refuses this: write `call ibv_get_async_event ...: duplicate`");
+		return scan_refuse(s,
+				   "adapters do not refuse this call: write `call ibv_get_async_event ...: duplicate`");
 	if (r->event == RULE_MEMORY)
 		return check_memory(s, r);
 	return check_while(s, r) ?: r->event == RULE_PACKET ? check_packet(s, r) ?: check_last_first(s, r) : 0;

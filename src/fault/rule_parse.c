@@ -46,7 +46,7 @@ static const uint8_t possible[RULE_ACTIONS] = {
 struct parser {
 	struct scan scan;
 	struct rule *rule;
-	uint32_t what; /* bytes of rule->what */
+	uint32_t what; /* length of rule->what */
 	bool has_when;
 };
 
@@ -57,19 +57,19 @@ static void set_add(struct rule_set *set, uint32_t opcode)
 	set->bits[opcode / 64] |= 1ull << opcode % 64;
 }
 
-/* The words that choose among the events of a kind. */
+/* Opcode words of each event. */
 static const struct rule_words *const opcodes_of[RULE_EVENTS] = {
 	[RULE_PACKET] = &rule_classes,	     [RULE_POST] = &rule_requests, [RULE_ONESIDED] = &rule_requests,
 	[RULE_COMPLETE] = &rule_completions, [RULE_MAD] = &rule_mads,	   [RULE_MEMORY] = &rule_uses,
 };
 
-/* Opcodes of uroce's own, which no adapter has: no rule names them. */
+/* True of opcodes of uroce's own protocol, which rules must not name. */
 static bool is_own(uint32_t opcode)
 {
 	return opcode >= OPCODE_CREDIT_REQUEST;
 }
 
-/* The packets that a word names: a class, a transport, an opcode with or without its transport. */
+/* The packets that a word names: a class, a transport, or an opcode with or without a transport. */
 static struct rule_set packets_named(const struct parser *p)
 {
 	const struct rule_word *transport = scan_find(&p->scan, &rule_transports),
@@ -100,7 +100,7 @@ static struct rule_set packets_named(const struct parser *p)
 	return set;
 }
 
-/* The opcodes that a word names, of the event of the rule. */
+/* The opcodes that a word names, for the rule's event. */
 static struct rule_set opcodes_named(const struct parser *p)
 {
 	const struct rule_words *words = opcodes_of[p->rule->event];
@@ -115,7 +115,7 @@ static struct rule_set opcodes_named(const struct parser *p)
 	return set;
 }
 
-/* Leaves the opcodes that the word at hand names. 1: it is no opcode. */
+/* Keeps the opcodes that the current word names. 1 if the word is no opcode. */
 static int take_opcode(struct parser *p)
 {
 	struct rule_set set = opcodes_named(p), *all = &p->rule->opcodes;
@@ -143,7 +143,7 @@ static int take_peer(struct parser *p)
 	uint8_t *gid = p->rule->peer;
 
 	if (!scan_next(&p->scan))
-		return scan_refuse(&p->scan, "an address is missing here, as 127.0.0.1");
+		return scan_refuse(&p->scan, "an address is missing here, such as 127.0.0.1");
 	scan_copy(&p->scan, text, sizeof(text));
 	memset(gid, 0, 16);
 	gid[10] = gid[11] = 0xff;
@@ -156,7 +156,7 @@ static int take_peer(struct parser *p)
 static int take_device(struct parser *p)
 {
 	if (p->scan.colon || !scan_next(&p->scan))
-		return scan_refuse(&p->scan, "the name of a device is missing here, as uroce0: see uroce devices");
+		return scan_refuse(&p->scan, "the name of a device is missing here, such as uroce0: see uroce devices");
 	if (p->scan.size >= RULE_DEVICE)
 		return scan_refuse(&p->scan,
 				   "no device has a name of more than %d characters: the rule could never fire",
@@ -165,7 +165,7 @@ static int take_device(struct parser *p)
 	return 0;
 }
 
-/* Each device has one port. */
+/* Takes the number of a port, of which a device has one. */
 static int take_port(struct parser *p)
 {
 	uint64_t port;
@@ -195,7 +195,7 @@ enum filter_kind {
 static const struct {
 	const char *name;
 	uint8_t events;
-	const char *why; /* of other events: why it cannot filter them */
+	const char *why; /* reason why events other than `events` have no such filter */
 } filters[] = {
 	[F_QP] = {"qp", OF_A_QP, "belongs to no queue pair"},
 	[F_QPN] = {"qpn", OF_A_QP, "belongs to no queue pair"},
@@ -208,10 +208,10 @@ static const struct {
 	[F_STATUS] = {"with", AT(COMPLETE), "has no status"},
 	[F_IN] = {"in", AT(MAD), "has no direction"},
 	[F_OUT] = {"out", AT(MAD), "has no direction"},
-	[F_LOCAL] = {"local", AT(MEMORY), "is no memory"},
-	[F_REMOTE] = {"remote", AT(MEMORY), "is no memory"},
-	[F_REGION] = {"region", AT(MEMORY), "is no memory"},
-	[F_REPEATS] = {"repeats", AT(PACKET), "is not sent again"},
+	[F_LOCAL] = {"local", AT(MEMORY), "accesses no memory"},
+	[F_REMOTE] = {"remote", AT(MEMORY), "accesses no memory"},
+	[F_REGION] = {"region", AT(MEMORY), "accesses no memory"},
+	[F_REPEATS] = {"repeats", AT(PACKET), "is never retransmitted"},
 };
 
 static int take_filter(struct parser *p, enum filter_kind kind)
@@ -268,7 +268,7 @@ static const char *const whens[] = {
 	[W_AFTER] = "after",   [W_BETWEEN] = "between", [W_WHILE] = "while",
 };
 
-/* A state in which what the rule hits can happen. */
+/* Takes a state of `while`, if the rule's event can happen in it. */
 static int take_while(struct parser *p)
 {
 	struct rule *r = p->rule;
@@ -280,7 +280,8 @@ static int take_while(struct parser *p)
 	if (err)
 		return err;
 	if (state < WHILE_PORT_DOWN && !(OF_A_QP & 1u << r->event))
-		return scan_refuse(&p->scan, "what this rule hits belongs to no queue pair: the rule could never fire");
+		return scan_refuse(&p->scan,
+				   "the event of this rule belongs to no queue pair: the rule could never fire");
 	if (moves && state == WHILE_PORT_DOWN)
 		return scan_refuse(&p->scan, "nothing passes while a port is down: the rule could never fire");
 	if (moves && (state == WHILE_INIT || state == WHILE_ERR))
@@ -315,7 +316,7 @@ static int take_when(struct parser *p, enum when_kind kind)
 	return 0;
 }
 
-/* Notes the words from `from` up to here, for rule_write(). */
+/* Copies the words from `from` up to here into rule->what, for rule_write(). */
 static void note_what(struct parser *p, uint32_t from)
 {
 	p->what += (uint32_t)snprintf(p->rule->what + p->what, RULE_TEXT - p->what, "%s%.*s", p->what ? " " : "",
@@ -336,7 +337,7 @@ static int refuse_filter(struct parser *p)
 	return scan_refuse_unknown(&p->scan, "filter or opcode", names, n);
 }
 
-/* One filter or condition: the word at hand and those that belong to it. */
+/* Takes one filter or condition: the current word and its arguments. */
 static int take_condition(struct parser *p)
 {
 	uint32_t from = p->scan.from;
@@ -354,7 +355,7 @@ static int take_condition(struct parser *p)
 		if (!scan_is(&p->scan, filters[i].name))
 			continue;
 		if (!(filters[i].events & 1u << p->rule->event))
-			return scan_refuse(&p->scan, "what this rule hits %s", filters[i].why);
+			return scan_refuse(&p->scan, "the event of this rule %s", filters[i].why);
 		err = take_filter(p, i);
 		if (!err && i != F_QP && i != F_REPEATS)
 			note_what(p, from);
@@ -366,7 +367,7 @@ static int take_condition(struct parser *p)
 static int take_call(struct parser *p)
 {
 	if (!scan_next(&p->scan))
-		return scan_refuse(&p->scan, "the name of a call is missing here, as ibv_reg_mr");
+		return scan_refuse(&p->scan, "the name of a call is missing here, such as ibv_reg_mr");
 	for (size_t i = 0; i < RULE_CALLS; i++)
 		if (scan_is(&p->scan, rule_calls[i])) {
 			p->rule->call = rule_calls[i];
@@ -384,7 +385,7 @@ static int take_event(struct parser *p)
 	int err = 0;
 
 	if (!scan_next(&p->scan))
-		return scan_refuse(&p->scan, "a rule begins with an event, as `out SEND chance 1%%: drop`");
+		return scan_refuse(&p->scan, "a rule begins with an event, such as `out SEND chance 1%%: drop`");
 	while (i < ARRAY_SIZE(names) && !scan_is(&p->scan, names[i]))
 		i++;
 	if (i == ARRAY_SIZE(names))
@@ -393,7 +394,7 @@ static int take_event(struct parser *p)
 	r->direction = i == 0 ? RULE_OUT : i == 1 ? RULE_IN : RULE_OUT | RULE_IN;
 	note_what(p, p->scan.from);
 	if (r->event == RULE_CALL) {
-		err = p->scan.colon ? scan_refuse(&p->scan, "the name of a call is missing, as `call ibv_reg_mr`")
+		err = p->scan.colon ? scan_refuse(&p->scan, "the name of a call is missing, such as `call ibv_reg_mr`")
 				    : take_call(p);
 		if (!err)
 			note_what(p, p->scan.from);
@@ -424,7 +425,7 @@ static int take_corrupt(struct parser *p)
 	return scan_number(&p->scan, false, &r->value[1], 0);
 }
 
-/* A number that may be left out: then `without`. */
+/* Takes an optional number; `without` if it is missing. */
 static int take_optional(struct parser *p, bool is_time, uint64_t without)
 {
 	struct scan ahead = p->scan;
@@ -463,7 +464,7 @@ static int take_value(struct parser *p)
 		return scan_named(&p->scan, "error", &rule_errnos, &r->value[0]);
 	case DO_STATUS:
 		err = scan_named(&p->scan, "status", &rule_statuses, &r->value[0]);
-		return err ?: r->value[0] ? 0 : scan_refuse(&p->scan, "a completion with SUCCESS is no fault");
+		return err ?: r->value[0] ? 0 : scan_refuse(&p->scan, "a completion with SUCCESS is not an error");
 	case DO_REJECT:
 		err = scan_range(&p->scan, false, &range, 1, 65535);
 		break;
@@ -486,9 +487,9 @@ static int take_action(struct parser *p)
 	uint32_t from;
 	int err;
 
-	p->scan.colon = true; /* further colons are part of their words */
+	p->scan.colon = true; /* further colons belong to words */
 	if (!scan_next(&p->scan))
-		return scan_refuse(&p->scan, "an action is missing after the colon, as drop");
+		return scan_refuse(&p->scan, "an action is missing after the colon, such as drop");
 	for (r->action = 0; r->action < RULE_ACTIONS && !scan_is(&p->scan, rule_action_name[r->action]); r->action++)
 		;
 	if (r->action == RULE_ACTIONS)
@@ -554,13 +555,13 @@ int rule_parse(struct rule *rule, const char *text, struct rule_error *error)
 		if (scan_next(&p.scan))
 			err = take_condition(&p);
 		else if (!p.scan.colon)
-			err = scan_refuse(&p.scan, "a colon and an action are missing, as `: drop`");
+			err = scan_refuse(&p.scan, "a colon and an action are missing, such as `: drop`");
 	}
 	if (!err)
 		err = take_action(&p);
 	if (!err)
 		err = rule_can_fire(&p.scan, rule, p.has_when);
 	if (!p.has_when)
-		rule->repeats = true; /* without a condition it hits retransmissions as well */
+		rule->repeats = true; /* without a condition, retransmissions match too */
 	return err;
 }

@@ -34,7 +34,7 @@ void scan_copy(const struct scan *s, char *out, size_t room)
 	snprintf(out, room, "%.*s", (int)s->size, s->text + s->from);
 }
 
-/* A colon that ends a word is no part of it, but of an IPv6 address it is. */
+/* A colon at the end of a word is not part of it, except in an IPv6 address. */
 bool scan_next(struct scan *s)
 {
 	const char *text = s->text;
@@ -81,7 +81,7 @@ int scan_named(struct scan *s, const char *kind, const struct rule_words *words,
 	uint32_t count = 0;
 
 	if (!scan_next(s))
-		return scan_refuse(s, "a %s is missing here, as %s", kind, words->row[0].name);
+		return scan_refuse(s, "a %s is missing here, such as %s", kind, words->row[0].name);
 	found = scan_find(s, words);
 	scan_add_names(names, &count, words);
 	if (!found)
@@ -127,7 +127,7 @@ int scan_range(struct scan *s, bool is_time, struct rule_range *range, uint64_t 
 	const char *text, *end, *dots;
 
 	if (!scan_next(s))
-		return scan_refuse(s, is_time ? "a time is missing here, as 10ms" : "a number is missing here");
+		return scan_refuse(s, is_time ? "a time is missing here, such as 10ms" : "a number is missing here");
 	text = s->text + s->from;
 	end = text + s->size;
 	dots = memmem(text, s->size, "..", 2);
@@ -160,7 +160,7 @@ int scan_probability(struct scan *s, uint64_t *probability)
 	double chance, of;
 
 	if (!scan_next(s))
-		return scan_refuse(s, "a probability is missing here, as 1%% or 1/8");
+		return scan_refuse(s, "a probability is missing here, such as 1%% or 1/8");
 	scan_copy(s, text, sizeof(text));
 	chance = strtod(text, &rest);
 	if (*rest == '/') {

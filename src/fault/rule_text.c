@@ -11,7 +11,7 @@
 
 #include "fault/rule_words.h"
 
-#define FILE_LARGEST 65536 /* bytes of a file of rules */
+#define FILE_LARGEST 65536 /* max bytes of a file of rules */
 
 void rule_complain(char *out, size_t room, const char *text, const struct rule_error *error)
 {
@@ -63,20 +63,21 @@ char *rules_read(const char *given)
 	return text;
 }
 
-/* The action with its values, as it was decided. */
+/* Writes the action with the values that were decided. As snprintf(). */
 static int write_action(char *out, size_t room, const struct rule *r, const uint64_t value[2])
 {
 	const char *name = rule_action_name[r->action];
-	unsigned long long v = value[0];
+	unsigned long long number = value[0];
 
 	switch (r->action) {
 	case DO_DELAY:
 	case DO_LAST_FIRST:
 	case DO_STOP:
-		return snprintf(out, room, "%s %lluns", name, v);
+		return snprintf(out, room, "%s %lluns", name, number);
 	case DO_PORT_DOWN:
 	case DO_GID_GONE:
-		return v == UINT64_MAX ? snprintf(out, room, "%s", name) : snprintf(out, room, "%s %lluns", name, v);
+		return number == UINT64_MAX ? snprintf(out, room, "%s", name)
+					    : snprintf(out, room, "%s %lluns", name, number);
 	case DO_CORRUPT:
 		if (value[0] == PART_ICRC)
 			return snprintf(out, room, "%s icrc", name);
@@ -95,13 +96,13 @@ static int write_action(char *out, size_t room, const struct rule *r, const uint
 	case DO_RATE:
 	case DO_RNR:
 	case DO_REJECT:
-		return snprintf(out, room, "%s %llu", name, v);
+		return snprintf(out, room, "%s %llu", name, number);
 	default:
 		return snprintf(out, room, "%s", name);
 	}
 }
 
-int rule_write(char *out, size_t room, const struct rule *rule, uint64_t qp, uint64_t n, const uint64_t value[2])
+int rule_write(char *out, size_t room, const struct rule *rule, uint64_t qp, uint64_t count, const uint64_t value[2])
 {
 	int at = snprintf(out, room, "%s", rule->what);
 
@@ -111,7 +112,8 @@ int rule_write(char *out, size_t room, const struct rule *rule, uint64_t qp, uin
 		at += snprintf(out + at, room - (size_t)at, " after %lluns", (unsigned long long)rule->between.from);
 	else
 		at += snprintf(out + at, room - (size_t)at, "%s nth %llu",
-			       rule->repeats && rule->event == RULE_PACKET ? " repeats" : "", (unsigned long long)n);
+			       rule->repeats && rule->event == RULE_PACKET ? " repeats" : "",
+			       (unsigned long long)count);
 	at += snprintf(out + at, room - (size_t)at, ": ");
 	return at + write_action(out + at, room - (size_t)at, rule, value);
 }

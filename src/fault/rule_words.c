@@ -109,7 +109,7 @@ static const struct rule_word completions[] = {
 	{"WRITE", IBV_WC_RDMA_WRITE},
 };
 
-/* Of connection management: the attribute ids of its messages. */
+/* Attribute ids of connection management. */
 static const struct rule_word mads[] = {
 	{"REQ", 0x10},	{"MRA", 0x11},	    {"REJ", 0x12},	{"REP", 0x13}, {"RTU", 0x14}, {"DREQ", 0x15},
 	{"DREP", 0x16}, {"SIDR_REQ", 0x17}, {"SIDR_REP", 0x18}, {"LAP", 0x19}, {"APR", 0x1a},

@@ -30,7 +30,7 @@ void gid_to_address(const union ibv_gid *gid, uint16_t port, struct sockaddr_sto
 		((struct sockaddr_in6 *)a)->sin6_scope_id = (uint32_t)netif_of_address(gid);
 }
 
-/* The port stands at the same place in both. */
+/* Both families have the port at the same offset. */
 static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port), "");
 
 uint16_t address_port(const struct sockaddr *a)

@@ -31,8 +31,8 @@ static void to_ai(const struct rdma_addrinfo *rai, struct addrinfo *ai)
 		ai->ai_protocol = IPPROTO_UDP;
 }
 
-/* Converts an error of getaddrinfo(3) to an errno. (rdma-core's rdma_getaddrinfo() returns the error itself, whatever
- * its man page says.) */
+/* Errno for an error of getaddrinfo(3). (rdma-core's rdma_getaddrinfo() returns the error itself, contrary to its
+ * man page.) */
 static int error_of(int result)
 {
 	switch (result) {
@@ -85,7 +85,7 @@ static int from_ai(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 		       ?: copy_name(&rai->ai_dst_canonname, ai->ai_canonname);
 }
 
-/* Returns 0; -1 and errno; or the error of getaddrinfo(), with errno set. */
+/* 0; -1 with errno; or the error of getaddrinfo(), with errno set. */
 static int addrinfo_resolve(const char *node, const char *service, const struct rdma_addrinfo *hints,
 			    struct rdma_addrinfo *rai)
 {

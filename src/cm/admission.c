@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which connections a peer may start: how many are half-open, in all and of one address, which address has proven that
- * it receives what is sent to it, and how much is sent to one that has not. sources.h has the numbers of each address.
- */
+/* Counts half-open connections, in all and of one address. sources.h has the numbers of each address. */
 #include "cm/admission.h"
 
 #include <string.h>
@@ -54,9 +52,9 @@ bool credit_take(struct connection *c)
 	return true;
 }
 
-/* Asks an address to prove that it receives what is sent to it, without storing state. Sends a DREQ for a connection
- * that does not exist, which uroce and the kernel always answer. Its id and transaction ID are a cookie that only we
- * can compute. The DREP goes to the process in our slot; the peer then repeats its request. */
+/* Asks an address to prove that it receives what is sent to it, without storing state: sends a DREQ for a connection
+ * that does not exist, which uroce and the kernel always answer. Its id and transaction ID are a cookie that only
+ * this process can compute. The DREP goes to the process in our slot; the peer then repeats its request. */
 static void machine_ask_for_proof(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint64_t now)
 	REQUIRES(m->lock)
 {

@@ -35,10 +35,10 @@ static struct lock start_lock = LOCK_RANKED(CM_START); /* held while the agent s
 static bool started GUARDED_BY(start_lock), has_been_started GUARDED_BY(start_lock);
 static int timer = -1;
 static uint64_t timer_at GUARDED_BY(cm.lock) = NEVER;
-/* Addresses that are attached, never detached. Written under start_lock and cm.lock. */
+/* Attached addresses, never detached. Written under start_lock and cm.lock. */
 static struct attached {
 	struct path path;
-	char device[IBV_SYSFS_NAME_MAX]; /* its name; "": no device has the address any more */
+	char device[IBV_SYSFS_NAME_MAX]; /* "": no device has the address any more */
 } attached[ADDRESSES];
 static uint32_t attached_count;
 
@@ -52,7 +52,7 @@ static const struct attached *find_attached(const union ibv_gid *local) REQUIRES
 	return NULL;
 }
 
-/* The slot of the process of this host that the message is for; 0: unknown. */
+/* Slot of the process of this host that the message is for; 0 if unknown. */
 static uint16_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_MAD_BYTES])
 {
 	uint64_t service = 0;
@@ -68,7 +68,7 @@ static uint16_t agent_slot_of(const struct cm_address *to, const uint8_t mad[CM_
 
 /* ---- faults ---- */
 
-/* Whether a rule hits the message. False: nothing is done. */
+/* True if a rule hits the message. */
 static bool agent_ask(const struct cm_address *peer, const uint8_t mad[CM_MAD_BYTES], enum rule_direction direction,
 		      struct inject_verdict *v) REQUIRES(cm.lock)
 {
@@ -76,7 +76,7 @@ static bool agent_ask(const struct cm_address *peer, const uint8_t mad[CM_MAD_BY
 	const struct inject_event e = {
 		.event = RULE_MAD,
 		.direction = direction,
-		.opcode = mad[17], /* the low byte of the attribute */
+		.opcode = mad[17], /* low byte of the attribute */
 		.peer = peer->remote.raw,
 		.device = at ? at->device : NULL,
 	};
@@ -88,7 +88,7 @@ static bool agent_ask(const struct cm_address *peer, const uint8_t mad[CM_MAD_BY
 	return inject_ask(&e, NULL, v);
 }
 
-/* A REQ is answered in place of the program. */
+/* Answers a REQ in place of the program. */
 static void agent_reject(const struct cm_address *from, const uint8_t bytes[CM_MAD_BYTES], uint16_t reason)
 	REQUIRES(cm.lock)
 {
@@ -103,7 +103,7 @@ static void agent_reject(const struct cm_address *from, const uint8_t bytes[CM_M
 	agent_send(&cm, from, answer);
 }
 
-/* How often the message is sent or received. */
+/* Number of times to send or receive the message. */
 static uint32_t agent_inject(const struct cm_address *peer, const uint8_t mad[CM_MAD_BYTES],
 			     enum rule_direction direction) REQUIRES(cm.lock)
 {
@@ -153,7 +153,7 @@ static uint16_t owner(const struct gsi_mad *mad)
 		return 0;
 	if (slot == 0 && service)
 		slot = gsi_owner(mad->to, service);
-	/* the slot is free, or its process is dead: then this process answers that there is no such connection */
+	/* slot free, or its process dead: this process answers that there is no such connection */
 	return slot && (slot == gsi_slot() || slot_is_alive((uint16_t)slot)) ? slot : gsi_slot();
 }
 
@@ -214,7 +214,7 @@ static void time_has_come(void *arg)
 
 /* ---- start and fork ---- */
 
-/* Around a fork, start_lock is taken before loop/ and verbs/ take their own, and cm.lock after that: base/fork.def. */
+/* At a fork, start_lock is taken before the locks of loop/ and verbs/, and cm.lock after them: base/fork.def. */
 
 static void agent_before_fork(void) ACQUIRE(start_lock)
 {
@@ -226,7 +226,7 @@ static void agent_after_fork(void) RELEASE(start_lock)
 	lock_drop(&start_lock);
 }
 
-/* The agent and the ids are the parent's. */
+/* Drops the agent and the ids, which are the parent's. */
 static void agent_forget(void) REQUIRES(start_lock)
 {
 	lock_assert_unshared(&cm.lock);
@@ -244,8 +244,7 @@ static void agent_forget(void) REQUIRES(start_lock)
 	probe_forget();
 }
 
-/* Without an agent, ids that were created before the fork stay valid in the child: some programs create ids before
- * daemon(3). */
+/* Ids created before a fork without an agent stay valid in the child: some programs create ids before daemon(3). */
 static void agent_in_child(void) RELEASE(start_lock)
 {
 	if (has_been_started)
@@ -340,7 +339,7 @@ void agent_guard(void)
 	lock_drop(&start_lock);
 }
 
-/* At exit: disconnect, so that no peer stays connected to a dead process. */
+/* Disconnects at exit, so that no peer stays connected to a dead process. */
 __attribute__((destructor)) static void agent_part(void)
 {
 	lock_take(&cm.lock);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The agent: the packets, the timer and the addresses of this process's protocol machine (cm.h). It is started by the
- * first rdma_cm_id that needs it, and lives as long as the process. Any thread may call. */
+/* The agent: packets, timer and addresses of this process's protocol machine (cm.h). Started for the first
+ * rdma_cm_id that needs it; lives as long as the process. Any thread may call. */
 #ifndef UROCE_CM_AGENT_H
 #define UROCE_CM_AGENT_H
 
 #include "cm/cm.h"
 
-/* Makes CM messages possible from and to the address `local`. 0; -errno of loop_attach(); or -ENODEV: no device is
- * open. Blocks. */
+/* Enables CM messages from and to the address `local`. 0; -errno of loop_attach(); or -ENODEV if no device is open.
+ * Blocks. */
 int agent_attach(const union ibv_gid *local) EXCLUDES(cm.lock);
-/* The same of an address of that device (NULL: of none), for what devices_each() calls. */
+/* The same for an address of device `d` (NULL: none), as devices_each() calls it. */
 struct cm_device;
 int agent_attach_of(const union ibv_gid *local, const struct cm_device *d) EXCLUDES(cm.lock);
 
 /* Calls guardian_start(). Blocks. */
 void agent_guard(void) EXCLUDES(cm.lock);
 
-/* What the agent asks of the files above it. */
+/* Operations of the files above the agent. */
 struct agent_ops {
 	const struct machine_ops *machine; /* handles the machine's events */
-	/* Checks what is due. ns: the time of the next call; NEVER: none. With cm.lock. */
+	/* checks what is due, and returns the time of the next call (ns), or NEVER. With cm.lock */
 	uint64_t (*look)(uint64_t now);
 	void (*leave)(void);  /* at exit: releases all connections. With cm.lock */
-	void (*forget)(void); /* in a child after fork(): ids and ports, which are the parent's. With cm.lock */
+	void (*forget)(void); /* in a child after fork(): drops ids and ports, which are the parent's. With cm.lock */
 };
-/* Called once, before the first connection. */
+/* Sets the operations, once, before the first connection. */
 void agent_serve(const struct agent_ops *ops);
 
 /* machine_ops.send and machine_ops.deadline. With cm.lock. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports and listeners. The processes of one user share a table of ports (port/gsi.h); this file decides what several
- * ids of this process may do with one port. */
+/* Rules for ids of this process that want the same port. The processes of one user share a table of ports
+ * (port/gsi.h). */
 #include "cm/bind.h"
 
 #include <netinet/in.h>
@@ -31,7 +31,7 @@ static bool same_gid(const union ibv_gid *a, const union ibv_gid *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
-/* True if a message to `to` is also for `address`, which may be the wildcard. */
+/* True if a message to `to` is for `address`, which may be the wildcard. */
 static bool bind_covers(const union ibv_gid *address, const union ibv_gid *to, bool v6_only)
 {
 	if (same_gid(address, to))
@@ -65,7 +65,7 @@ static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
 	return false;
 }
 
-/* The address under which the port is claimed in the shared table. */
+/* Address under which the port is claimed in the shared table. */
 static const union ibv_gid *claimed(const struct id *id)
 {
 	bool all_ipv6 = id->v6_only && gid_is_any(&id->port_address) && !address_is_ipv4(&id->port_address);
@@ -146,8 +146,7 @@ void id_unbind(struct id *id)
 	lock_drop(&ports_lock);
 }
 
-/* A port that only appears in our messages. It is not claimed in the shared table, because no peer can connect to it.
- */
+/* Port numbers that only appear in our messages are not claimed in the shared table, as no peer can connect to them. */
 void id_choose_port(struct id *id)
 {
 	if (!id->service)
@@ -162,7 +161,7 @@ static int count_device(struct cm_device *d, void *arg)
 	return 0;
 }
 
-/* The wildcard needs all devices, so that it gets no request by some of them only. 0 or an errno. */
+/* Opens all devices for the wildcard, which must not get requests by some of them only. 0 or an errno. */
 static int choose_all(void)
 {
 	uint32_t count = 0;
@@ -171,8 +170,8 @@ static int choose_all(void)
 	return -err ?: count ? 0 : ENODEV;
 }
 
-/* UROCE_LOOPBACK=device: an id that is bound to a loopback address shows a device. Programs that are tested on one
- * machine expect this. */
+/* True with UROCE_LOOPBACK=device: ids that are bound to a loopback address show a device, as programs that are
+ * tested on one machine expect. */
 static bool loopback_names_device(void)
 {
 	return config_enum(CONFIG_LOOPBACK) == 1;
@@ -188,9 +187,9 @@ static int name_device(struct cm_device *d, void *arg)
 	return 1;
 }
 
-/* The kernel handles loopback addresses as the wildcard, and sets no device. Here they belong to the device of lo, if
- * there is one, but the id shows it only with UROCE_LOOPBACK=device: libfabric binds to loopback, and uses the device
- * that it then finds, or else all. */
+/* The kernel treats loopback addresses as the wildcard, and sets no device. Here they belong to the device of lo, if
+ * any, but the id shows it only with UROCE_LOOPBACK=device: libfabric binds to loopback and uses the device that it
+ * then finds, or else all. */
 static int choose_device(struct id *id, union ibv_gid *gid)
 {
 	int err;
@@ -216,7 +215,7 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 	return choose_all();
 }
 
-/* A link-local address needs its interface. If two interfaces have the same link-local address, only the first is
+/* Requires an interface for a link-local address. If two interfaces have the same address, only the first is
  * supported. */
 static int check_scope(const struct sockaddr *address, const union ibv_gid *gid)
 {
@@ -304,7 +303,7 @@ static int attach_device(struct cm_device *d, void *arg)
 	return device_each_address(d, attach_address, arg);
 }
 
-/* A wildcard listener attaches every address that it can: one may be in use by the kernel's rxe. */
+/* Attaches every address possible for a wildcard listener: the kernel's rxe may use one. */
 static int bind_attach(const struct id *id)
 {
 	struct attaching a = {.any = &id->port_address, .v6_only = id->v6_only, .error = -ENODEV};
@@ -348,14 +347,13 @@ static int look_at_device(struct cm_device *d, void *arg)
 
 static void *bind_look_around(void *arg)
 {
-	/* sequentially consistent, as the exchange below: a change from now on starts another thread */
+	/* seq_cst, as the exchange below: a change from now on starts another thread */
 	atomic_store_explicit(&looks, false, memory_order_seq_cst);
 	devices_each(look_at_device, NULL);
 	return NULL;
 }
 
-/* Starts a separate thread: opening devices and attaching addresses may block, and needs locks that the caller holds.
- */
+/* Starts a thread: opening devices and attaching addresses may block, and needs locks that the caller holds. */
 static void start_looking(void)
 {
 	if (thread_start(bind_look_around, NULL))

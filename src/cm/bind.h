@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports and listeners. The thread that uses the id calls. */
+/* Ports and listeners. Only the thread that uses the id calls. */
 #ifndef UROCE_CM_BIND_H
 #define UROCE_CM_BIND_H
 
 #include "cm/id.h"
 
-/* Binds the id to an address of this host, or to the wildcard; and to a port, chosen if it is 0. 0 or an errno. */
+/* Binds the id to an address of this host or the wildcard, and to a port, chosen if the address has port 0. 0 or an
+ * errno. */
 int id_bind(struct id *id, const struct sockaddr *address) EXCLUDES(cm.lock);
-/* Sets if other ids that allow sharing may use the same port. Allowed before and after the id gets a port. 0 or an
+/* Sets whether the port is shared with other ids that allow it. Allowed before and after the id gets a port. 0 or an
  * errno. */
 int id_share_port(struct id *id, bool share) EXCLUDES(cm.lock);
 /* Releases the port. */
 void id_unbind(struct id *id) EXCLUDES(cm.lock);
-/* The id does not listen any more. */
+/* Ends listening. */
 void listener_remove(struct id *id) REQUIRES(cm.lock);
-/* The listener for a message to that service (port and port space) and address; NULL: none. */
+/* The listener for a message to that service (port and port space) and address, or NULL. */
 struct id *listener_find(uint64_t service, const union ibv_gid *to) REQUIRES(cm.lock);
-/* Attaches new addresses on which wildcard listeners have to listen. The work is deferred to another thread. Never
- * blocks. */
+/* Attaches new addresses for wildcard listeners, in another thread. Never blocks. */
 void listeners_look_around(void) EXCLUDES(cm.lock);
 /* Chooses a port for an id that connects, unless it has one. */
 void id_choose_port(struct id *id) EXCLUDES(cm.lock);
 
-/* In a child after fork(), before it has threads: no id has a port any more. */
+/* Drops all ports, in a child after fork() that has no threads yet. */
 void ports_forget(void);
 
 #endif

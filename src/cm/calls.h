@@ -5,11 +5,11 @@
 
 #include "cm/state.h"
 
-/* The user gets no more events. If the connection is alive, it ends as the protocol requires. */
+/* Ends the user's interest: no more events. A connection that is alive ends as the protocol requires. */
 void connection_release(struct connection *c, uint64_t now);
 
-/* Each returns 0, or -EINVAL: not allowed in this state. `mad` has the contents of the message; ids and transaction are
- * filled in here. */
+/* Each returns 0, or -EINVAL if not allowed in this state. `mad` has the contents of the message; ids and
+ * transaction are filled in here. */
 int connection_request(struct connection *c, struct cm_mad *req, uint64_t now); /* in IDLE: sends REQ */
 int connection_accept(struct connection *c, struct cm_mad *rep, uint64_t now);	/* answers a REQ: REP */
 int connection_reject(struct connection *c, struct cm_mad *rej, uint64_t now);	/* answers a REQ or a REP: REJ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes of devices, as the ids on them follow. */
+/* Events of ids for changes of their devices. */
 #include "cm/changes.h"
 
 #include "cm/bind.h"
@@ -12,7 +12,7 @@
 #include "device/monitor.h"
 #include "verbs/context.h"
 
-/* The device was removed: the id's state on it is lost. */
+/* Moves an id whose device was removed to ID_LOST. */
 static void lose_device(struct id *id) REQUIRES(cm.lock)
 {
 	listener_remove(id);
@@ -24,8 +24,7 @@ static void lose_device(struct id *id) REQUIRES(cm.lock)
 	event_post(event_make(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0));
 }
 
-/* True if the MAC address of the id's interface has changed, or the interface does not have the id's IP address any
- * more. */
+/* True if the MAC address of the id's interface has changed, or the interface no longer has the id's IP address. */
 static bool id_has_moved(struct id *id, struct device *d, unsigned changes) REQUIRES(cm.lock)
 {
 	bool was_astray = id->astray;

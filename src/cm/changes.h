@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes of devices, as the ids on them follow. */
+/* Changes of devices, for the ids on them. */
 #ifndef UROCE_CM_CHANGES_H
 #define UROCE_CM_CHANGES_H
 
 struct device;
 
-/* For monitor_follow(): the device has changed (DEVICE_GONE and so on); NULL: there may be new ones. Posts events. */
+/* Posts events for a changed device (bits such as DEVICE_GONE) or, if NULL, for devices that may be new. For
+ * monitor_follow(). */
 void changes_follow(struct device *d, unsigned changes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event channels. A channel is a queue of events, and an eventfd that is readable while it is not empty. */
+/* A channel is a queue of events, and an eventfd that is readable while the queue is not empty. */
 #include "cm/channel.h"
 
 #include <poll.h>
@@ -28,9 +28,9 @@ static struct event_channel *channel_of(struct rdma_event_channel *channel)
 	return (struct event_channel *)channel;
 }
 
-/* The memory of a channel is kept after its destruction: when a program ends, another thread may still call
- * rdma_get_cm_event() on it, as in rping. That call returns EBADF after a delay, because rping reports it as a failure,
- * although it has nearly ended successfully. Guarded by cm.lock. */
+/* Destroyed channels, whose memory is kept: when a program such as rping ends, another thread may still call
+ * rdma_get_cm_event(). That call returns EBADF after a delay, as rping would report it as a failure although it has
+ * nearly ended successfully. */
 static struct list retired GUARDED_BY(cm.lock) = {&retired, &retired};
 static uint32_t retired_count GUARDED_BY(cm.lock);
 
@@ -82,8 +82,8 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	return &ch->base;
 }
 
-/* A program that ends may destroy its channel while another thread waits on it, as in mckey. That thread must go on
- * waiting, so the channel is not freed then. */
+/* A program that ends, such as mckey, may destroy its channel while another thread waits on it. That thread must go
+ * on waiting, so the channel is not freed then. */
 PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct event_channel *ch = channel_of(channel);
@@ -106,7 +106,7 @@ PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 
 struct event *event_make(struct id *id, enum rdma_cm_event_type type, int status)
 {
-	/* acquire pairs with event_free() */
+	/* acquire: pairs with event_free() */
 	struct event *e = calloc(1, sizeof(*e)) ?: atomic_exchange_explicit(&id->spare, NULL, memory_order_acquire);
 
 	if (!e)
@@ -124,7 +124,7 @@ static void event_free(struct event *e)
 {
 	struct event *none = NULL;
 
-	/* release: who takes it clears it */
+	/* release: pairs with event_make(), which clears the event */
 	if (!atomic_compare_exchange_strong_explicit(&e->id->spare, &none, e, memory_order_release,
 						     memory_order_relaxed))
 		free(e);
@@ -158,8 +158,7 @@ void event_post(struct event *e)
 	channel_append(ch, e);
 }
 
-/* Call when the queue may have become empty: then reads the eventfd, so that it is not readable, unless that is done
- * already. */
+/* Makes the eventfd unreadable, if the queue has become empty. */
 static void channel_settle(struct event_channel *ch) REQUIRES(cm.lock)
 {
 	eventfd_t count;
@@ -232,7 +231,7 @@ void events_move(struct id *id, struct event_channel *to)
 
 		if (e->id->base.channel != &to->base)
 			continue;
-		/* a queued request takes its new id along, and the events of that id */
+		/* a queued request takes its new id along, and that id's events */
 		if (e->request)
 			e->request->base.channel = &to->base;
 		list_remove(l);
@@ -252,7 +251,7 @@ static void complete(struct event *e)
 	pthread_mutex_unlock(&id->mutex);
 }
 
-/* False: the channel has been destroyed. */
+/* False if the channel is destroyed. */
 static bool begin_to_wait(struct event_channel *ch) EXCLUDES(cm.lock)
 {
 	bool exists;

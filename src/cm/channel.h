@@ -7,24 +7,24 @@
 #include "cm/event.h"
 #include "cm/id.h"
 
-/* NULL: no memory; then the event is lost, as in the kernel. */
+/* A new event. NULL without memory; the event is lost then, as in the kernel. */
 struct event *event_make(struct id *id, enum rdma_cm_event_type type, int status);
-/* Copies private data of a message, at most PRIVATE_ROOM bytes, into the event; its length into *told. */
+/* Copies at most PRIVATE_ROOM bytes of private data into the event; *told gets the length. */
 void event_set_private(struct event *e, const void *data, size_t length, uint8_t *told);
-/* Queues the event; NULL is none. */
+/* Queues the event; ignores NULL. */
 void event_post(struct event *e) REQUIRES(cm.lock);
-/* Drops the queued events of the id, or of one of its groups. */
+/* Drops queued events of the id, or of one of its groups. */
 void events_drop(struct id *id) REQUIRES(cm.lock);
 void events_drop_group(struct id *id, const struct group *group) REQUIRES(cm.lock);
-/* rdma_get_cm_event(), for callers that no rule of faults refuses. */
+/* rdma_get_cm_event(), without fault rules. */
 int cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 /* Moves the id to another channel, with its queued events. */
 void events_move(struct id *id, struct event_channel *to) REQUIRES(cm.lock);
-/* For an id without a channel: waits for the event that completes the operation just started. Returns the return value
- * of the rdma_ function. */
+/* Waits for the event that completes the operation just started, for an id without a channel. Returns the return
+ * value of the rdma_ function. */
 int id_complete(struct id *id) EXCLUDES(cm.lock);
 
-/* Frees an id that the application has not got, with its connection and its events. */
+/* Frees an id that the application has not received, with its connection and its events. */
 void id_discard(struct id *id) REQUIRES(cm.lock);
 
 #endif

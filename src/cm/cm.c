@@ -49,7 +49,7 @@ static void first_after_fork(void) RELEASE(cm.lock)
 static void first_in_child(void) RELEASE(cm.lock)
 {
 	lock_assert_unshared(&random_lock);
-	random_left = 0; /* the parent uses the fetched ones */
+	random_left = 0; /* the fetched bits are the parent's too */
 	first_after_fork();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communication ids and transaction ids, which no stranger can predict. */
+/* Ids are made by a keyed permutation, so that peers cannot predict them. */
 #include "cm/comm_id.h"
 
 #include "cm/state.h"
@@ -16,7 +16,7 @@ static uint32_t id_round(const struct machine *m, uint32_t round, uint32_t half)
 	return siphash(&m->key, &input, sizeof(input)) & HALF_MAX;
 }
 
-/* A keyed permutation of two halves, which may be one bit longer than an id. */
+/* Keyed permutation of two halves, which may be one bit longer than an id. */
 static uint32_t id_mix(const struct machine *m, uint32_t number)
 {
 	uint32_t left = number >> HALF, right = number & HALF_MAX;
@@ -43,8 +43,8 @@ static uint32_t id_unmix(const struct machine *m, uint32_t id)
 	return left << HALF | right;
 }
 
-/* Ids look random, and none repeats before its index has been used 32 times. What is no id is mixed again: that ends,
- * as each permutation leads back to where it began, and two times do on average. */
+/* Ids look random, and none repeats before its index has been used 32 times. A result that is too long for an id is
+ * mixed again. This ends, as each permutation leads back to where it began: after two rounds on average. */
 uint32_t comm_id_make(const struct machine *m, uint8_t uses, uint32_t index)
 {
 	uint32_t id = (uint32_t)uses % ID_USES << 16 | index;
@@ -65,7 +65,7 @@ uint32_t comm_id_index(const struct machine *m, uint32_t id)
 	return id & 0xffff;
 }
 
-/* Callers hold m->lock as that of their connection's machine, which the analysis cannot name. */
+/* The lock is that of the connection's machine, which the analysis cannot name. */
 NO_LOCK_ANALYSIS uint64_t machine_transaction(struct machine *m)
 {
 	uint64_t input[2] = {++m->transactions, UINT64_MAX};

@@ -15,12 +15,12 @@
 #include "fault/inject.h"
 
 enum {
-	RETRIES = 7, /* the maximum of a 3-bit field; as RNR retry count it means no limit */
+	RETRIES = 7, /* max of a 3-bit field; as RNR retry count, no limit */
 };
 
 /* ---- connection parameters of the application ---- */
 
-/* Puts private data into the message, behind the header of annex A11. 0 or EINVAL. */
+/* Copies private data into the message, behind the header of annex A11. 0 or EINVAL. */
 static int put_private(struct cm_mad *mad, enum cm_message message, size_t at, const void *data, uint32_t length)
 {
 	if (length > cm_private_bytes(message) - at)
@@ -120,7 +120,7 @@ static void put_req(struct id *id, struct cm_mad *req, const struct rdma_conn_pa
 	put_ip(id, req);
 }
 
-/* An id may connect only after its route is resolved, and only once. */
+/* Moves an id with a resolved route to ID_CONNECTING, once. */
 static int connect_begin(struct id *id, struct cm_mad *mad,
 			 int (*ask)(struct connection *c, struct cm_mad *mad, uint64_t now))
 {
@@ -218,8 +218,8 @@ static int reject(struct id *id, enum cm_reason reason, const void *data, uint8_
 	return error;
 }
 
-/* Puts the reply's private data in place. If it is too long, the request is rejected, as in the kernel, because the
- * peer waits for an answer. */
+/* Copies the reply's private data. If it is too long, the request is rejected, as in the kernel, because the peer
+ * waits for an answer. */
 static int put_answer(struct id *id, struct cm_mad *rep, enum cm_message message, const struct rdma_conn_param *p)
 {
 	int error = put_conn_private(id, rep, message, 0, p);
@@ -281,7 +281,7 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *p)
 	return put_answer(id, &rep, CM_SIDR_REP, p) ?: connect_answer(id, &rep, connection_answer);
 }
 
-/* Returns the previous value. */
+/* Sets `unclaimed`; returns the previous value. */
 static bool set_unclaimed(struct id *id, bool unclaimed)
 {
 	bool before;
@@ -358,7 +358,7 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 		return fail_minus(EINVAL);
 	id_qp_fail(id);
 	lock_take(&cm.lock);
-	exists = id->connection; /* NULL if its device was removed meanwhile, or the process is exiting */
+	exists = id->connection; /* NULL if the device was removed meanwhile, or the process is exiting */
 	/* a connection that has ended already needs nothing */
 	if (exists)
 		ends = !connection_disconnect(id->connection, &(struct cm_mad){0}, cm_now());

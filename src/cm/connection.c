@@ -82,8 +82,8 @@ static const uint8_t age_of_state[CM_STATES] = {
 	[CM_SIDR_REP_SENT] = CM_AGE_ANSWERED,
 };
 
-/* As connection_release() would have it: a peer that may be connected already takes a REJ for a time-out as the end.
- * 0: the peer need not be told. */
+/* REJ to send when the process ends, as in connection_release(): a peer that may be connected already takes a REJ
+ * for a time-out as the end. 0: none. */
 static const struct {
 	uint8_t message, about, reason;
 } last_words[CM_STATES] = {

@@ -66,8 +66,7 @@ static int open_one(struct ibv_device *device) REQUIRES(opened_lock)
 	return err;
 }
 
-/* Opens all devices, since new interfaces may have added some; open devices stay open. 0, or the -errno for which one
- * could not be opened. */
+/* Opens all devices, as new interfaces may have added some. 0, or the -errno for which one could not be opened. */
 static int open_all(void) REQUIRES(opened_lock)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -78,7 +77,7 @@ static int open_all(void) REQUIRES(opened_lock)
 
 		if (!device_is_open(list[i]) && device_count < DEVICE_LIMIT)
 			err = open_one(list[i]);
-		if (err && err != -ENODEV) /* ENODEV: its interface has just gone */
+		if (err && err != -ENODEV) /* ENODEV: the interface was just removed */
 			result = err;
 	}
 	if (list)

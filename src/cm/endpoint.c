@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: an id, bound or resolved, and its QP in one call. They have no event channel: functions wait. */
+/* Endpoints: rdma_create_ep() makes an id, bound or resolved, and its QP in one call. Without an event channel,
+ * functions wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "cm/tuned.h"
 #include "fault/inject.h"
 
-/* Stores the attributes for the QPs of requests. */
+/* Stores the QP attributes for requests. */
 static int keep_qp_attr(struct id *id, const struct ibv_qp_init_attr *attr, struct ibv_pd *pd)
 {
 	if (!attr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An event of an id, and the channel in which it waits. channel.h has what is done with them. */
+/* An event of an id, and the channel that queues it. Operations are in channel.h. */
 #ifndef UROCE_CM_EVENT_H
 #define UROCE_CM_EVENT_H
 
@@ -10,13 +10,13 @@
 struct group;
 struct id;
 
-#define PRIVATE_ROOM 256 /* bytes of private data; no message has as much */
+#define PRIVATE_ROOM 256 /* bytes of private data; more than any message has */
 
 struct event_channel {
 	struct rdma_event_channel base; /* the application's handle; must be first. Guarded by cm.lock; fd is -1 after
 					   the channel is destroyed */
 	struct list events GUARDED_BY(cm.lock);
-	struct list retired GUARDED_BY(cm.lock); /* in the list of destroyed channels */
+	struct list retired GUARDED_BY(cm.lock); /* link of the list of destroyed channels */
 	bool readable GUARDED_BY(cm.lock);	 /* true if the eventfd is readable */
 	uint32_t waiters GUARDED_BY(cm.lock);	 /* threads in rdma_get_cm_event() */
 	void (*notify)(void); /* called in place of the eventfd, with cm.lock held; internal use. Constant */
@@ -24,10 +24,10 @@ struct event_channel {
 
 struct event {
 	struct rdma_cm_event base;	      /* the application's handle; must be first */
-	struct list link GUARDED_BY(cm.lock); /* in the list of its channel */
+	struct list link GUARDED_BY(cm.lock); /* link of the channel's queue */
 	struct id *id; /* the event goes to this id's channel; destroying this id waits for its acknowledgement */
-	/* Called when the application fetches the event, without cm.lock: does the work that was deferred. False: the
-	 * event is not for the application. NULL: there is none. */
+	/* Does deferred work when the application fetches the event; without cm.lock. False: the event is not for
+	 * the application. NULL: no such work. */
 	bool (*prepare)(struct event *e);
 	struct id *request;  /* CONNECT_REQUEST: the new id */
 	struct group *group; /* multicast: the join */

@@ -163,7 +163,7 @@ static void told(void *user, enum cm_event event, int status, const struct cm_ma
 	struct event *e;
 
 	lock_assert_held(&cm.lock);
-	if (id->unclaimed) /* as in the kernel: before accept, `context` is still the listener's, and the accept call
+	if (id->unclaimed) /* as in the kernel: before the accept, `context` is the listener's, and the accept call
 			      fails */
 		return;
 	if (event == CM_EVENT_REPLIED)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The events of the protocol machine, made events of rdma_cm ids. */
+/* Conversion of the protocol machine's events to events of rdma_cm ids. */
 #ifndef UROCE_CM_EVENTS_H
 #define UROCE_CM_EVENTS_H
 
 #include "cm/state.h"
 
-/* What the machine calls: set by front.c. */
+/* Operations that front.c gives to the machine. */
 extern const struct machine_ops events_ops;
 
 #endif

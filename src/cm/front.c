@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creation of ids; and what the agent and the monitor of devices ask of the files above them. Both are in one file, so
- * that a program with ids, which is linked statically, has both. */
+/* Creation of ids; and the operations for the agent and the monitor of devices. Both are in one file, so that a
+ * statically linked program that has ids has the operations too. */
 #include "cm/front.h"
 
 #include "base/log.h"
@@ -54,7 +54,7 @@ static int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **
 	struct id *id;
 
 	if (sync) {
-		check_pause(); /* it is the id's */
+		check_pause(); /* the objects are the id's */
 		channel = rdma_create_event_channel();
 		check_resume();
 		if (!channel)

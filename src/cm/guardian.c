@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The guardian process: see guardian.h.
+/* Why the guardian is a copy of this process that then drops nearly everything: an executable of its own would need
+ * a path, which a container or chroot(2) may not have. A process that shares this one's memory (CLONE_VM) could drop
+ * it afterwards; but the kernel ends it, too, when the OOM killer chooses this process or, before Linux 5.16, when
+ * this process dumps core. So memory is shared only if the page tables would take long to copy.
  *
- * Why a copy of this process, of which it then drops nearly everything: to run another program, there would have to be
- * one, at a path that a container or chroot(2) may not have. It could share the memory of this process (CLONE_VM) and
- * drop it afterwards; but then the kernel ends it, too, when the OOM killer chooses this one or, before Linux 5.16,
- * when it dumps core. So only a process whose page tables would take long to copy has one that shares.
- *
- * How it is made: a middle process that shares memory (as vfork(2), so it is cheap) makes it and ends. So the guardian
- * is not this process's child, and has no rseq(2) area, which the kernel would write to. If orphans come to this
- * process (pid 1, or a subreaper), it becomes a child that only __WALL finds. */
+ * How the guardian is started: a middle process that shares memory (like vfork(2), so it is cheap) starts it and
+ * ends. So the guardian is not this process's child, and has no rseq(2) area, which the kernel would write to. If
+ * orphans come to this process (pid 1, or a subreaper), the guardian becomes a child that only __WALL finds. */
 #include "cm/guardian.h"
 
 #include <errno.h>
@@ -53,11 +51,11 @@
 #define STACK	     16384u
 #define TOP	     (1ul << 62) /* beyond all addresses of a process */
 
-enum { PIPE, IPV4, IPV6, DESCRIPTORS }; /* of the guardian: their numbers there */
+enum { PIPE, IPV4, IPV6, DESCRIPTORS }; /* descriptor numbers in the guardian */
 
-/* What one peer is told. Written under cm.lock; read by the guardian after the writer's end. */
+/* Message for one peer. Written under cm.lock; read by the guardian after the writer's end. */
 struct words {
-	volatile uint32_t ready; /* 0: nothing is to be said, or it is being written */
+	volatile uint32_t ready; /* 0: no message, or being written */
 	int socket;
 	struct msghdr message;
 	struct iovec iov;
@@ -70,33 +68,33 @@ struct range {
 	uintptr_t from, to;
 };
 
-/* Shared by the two processes, at one address. */
+/* Memory shared by both processes, at one address. */
 static struct guardian {
 	_Alignas(16) uint8_t middle_stack[MIDDLE_STACK];
 	_Alignas(16) uint8_t stack[STACK];
 	int fd[DESCRIPTORS];	    /* numbers in this process; -1: none */
-	uint16_t port[DESCRIPTORS]; /* of the sockets */
-	uint32_t descriptors;	    /* size of this process's table, for kernels without close_range(2) */
-	bool shares;		    /* it shares memory with this process, which is too large to be copied */
-	bool is_child;		    /* orphans would come to this process */
+	uint16_t port[DESCRIPTORS]; /* ports of the sockets */
+	uint32_t descriptors;	    /* size of this process's descriptor table, for kernels without close_range(2) */
+	bool shares;		    /* the guardian shares memory with this process, which is too large to be copied */
+	bool is_child;		    /* orphans would become this process's children */
 	uintptr_t page;
-	struct range kept[2]; /* what the guardian keeps of its memory: this struct, and code; in order */
+	struct range kept[2]; /* parts of memory that the guardian keeps: this struct, and code; in order */
 	sigset_t all;
 	struct timespec pause;
 	char byte;
-	volatile uint32_t settled; /* a futex: the guardian has given up all that is this process's */
-	volatile uint32_t used;	   /* words beyond have never been used */
+	volatile uint32_t settled; /* a futex: the guardian has dropped all of this process's resources */
+	volatile uint32_t used;	   /* words from here on have never been used */
 	struct words words[CONNECTION_LIMIT];
-} * table;					      /* NULL: none was needed yet */
-static struct guardian *guardian GUARDED_BY(cm.lock); /* the table; NULL: nobody would read it */
-static int life = -1; /* the end of the pipe that this process holds: the guardian reads it until it is closed */
-/* Of pid 1 of a PID namespace, after which the kernel ends all others of it. Inotify descriptors: to close one takes a
- * jiffy and more, as the kernel waits until nobody looks at its watch. An ending process closes what has the highest
- * number first: so the pipe, then these, and the guardian has that time. More would help on a busy machine, but a user
- * may have 128 in all. -1: none. */
+} * table;					      /* NULL: not needed yet */
+static struct guardian *guardian GUARDED_BY(cm.lock); /* the table; NULL: no guardian reads it */
+static int life = -1; /* this process's end of the pipe: the guardian reads until it is closed */
+/* Inotify descriptors, which delay the end of pid 1 of a PID namespace, as the kernel kills all others of the
+ * namespace after it. Closing one takes a jiffy or more, as the kernel waits until its watch is unused. An ending
+ * process closes the highest descriptor first: so the pipe, then these, and the guardian has that time. More
+ * descriptors would help on a busy machine, but a user may have only 128. -1: none. */
 static int delay[2] = {-1, -1};
 
-/* ---- in the guardian: nothing but system calls, as there is no libc, and no thread-local storage ---- */
+/* ---- in the guardian: system calls only, as there is no libc and no thread-local storage ---- */
 
 #if defined(__x86_64__)
 #define raw(number, a, b, c, d)                                                                                    \
@@ -141,9 +139,8 @@ static int delay[2] = {-1, -1};
 #endif
 #define BARE __attribute__((UNPROTECTED, UNSANITIZED, no_instrument_function))
 
-/* All memory but the two ranges. Where the kernel refuses, for a part that may not be unmapped or as there are no such
- * addresses, by halves. Inline, as guard() has no other function: to return from one may need a shadow stack, which is
- * gone. */
+/* Unmaps all memory but the two ranges. Where the kernel refuses (a part that may not be unmapped, or no such
+ * addresses), by halves. Inline, as guard() calls no function: returning may need a shadow stack, which is unmapped. */
 BARE static inline __attribute__((always_inline)) void give_up_memory(const struct guardian *g)
 {
 	for (int i = 0; i < 3; i++) {
@@ -220,7 +217,7 @@ static int middle(void *arg)
 
 /* ---- in this process ---- */
 
-/* The read-only parts of the library: neither private memory nor a copy of it. */
+/* Finds the read-only parts of the library, which are neither private memory nor a copy of it. */
 static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct range code = {UINTPTR_MAX, 0};
@@ -241,7 +238,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return has_guard;
 }
 
-/* A number of /proc/self/status; `otherwise` if it is not there. */
+/* A number of /proc/self/status, or `otherwise`. */
 static uint32_t status_of(const char *format, uint32_t otherwise)
 {
 	uint32_t value = otherwise;
@@ -281,7 +278,7 @@ static int open_descriptors(struct guardian *g)
 	int ends[2];
 
 	for (int i = IPV4; i <= IPV6; i++) {
-		struct sockaddr_in6 a; /* an IPv4 address has its port there, too */
+		struct sockaddr_in6 a; /* an IPv4 address has its port at the same offset */
 		socklen_t size = sizeof(a);
 
 		g->fd[i] = link_udp_sender(i == IPV4 ? AF_INET : AF_INET6);
@@ -299,11 +296,12 @@ static int open_descriptors(struct guardian *g)
 	life = high_fd(ends[1]);
 	for (int i = 0; i < DESCRIPTORS; i++)
 		if (g->fd[i] >= 0 && g->fd[i] < DESCRIPTORS)
-			return -EMFILE; /* dup3() would close it */
+			return -EMFILE; /* dup3() would close the descriptor */
 	return 0;
 }
 
-/* Until then it has copies of descriptors, and this process would seem to live on if it was killed. */
+/* Waits until the guardian has closed its copies of descriptors; before, this process would seem to live on if it
+ * was killed. */
 static void await_settled(struct guardian *g)
 {
 	const struct timespec patience = {.tv_sec = 1};
@@ -349,7 +347,7 @@ static bool is_there(void)
 {
 	struct pollfd p = {.fd = life};
 
-	return life >= 0 && poll(&p, 1, 0) == 0; /* POLLERR: nobody reads the pipe any more */
+	return life >= 0 && poll(&p, 1, 0) == 0; /* POLLERR: the pipe has no reader any more */
 }
 
 static int make_guardian(struct guardian *g)
@@ -368,7 +366,8 @@ void guardian_start(void)
 {
 	int err;
 
-	if (is_there() || !config_bool(CONFIG_GUARDIAN) || RUNNING_ON_VALGRIND) /* which knows no such process */
+	if (is_there() || !config_bool(CONFIG_GUARDIAN) ||
+	    RUNNING_ON_VALGRIND) /* valgrind does not know such a process */
 		return;
 	lock_take(&cm.lock);
 	guardian = NULL;
@@ -379,7 +378,8 @@ void guardian_start(void)
 		return;
 	err = make_guardian(table);
 	if (err) {
-		log_info("no guardian can be made, so peers elsewhere are not told if this process is killed: %s",
+		log_info("the guardian cannot be started, so peers on other hosts get no DREQ if this process is "
+			 "killed: %s",
 			 strerror(-err));
 		let_go();
 		return;
@@ -440,12 +440,12 @@ void guardian_keep(const struct connection *c, const uint8_t mad[CM_MAD_BYTES])
 		return;
 	w = &g->words[c->index];
 	if (!mad && c->index >= g->used)
-		return; /* its page was never touched */
+		return; /* page never touched */
 	w->ready = 0;
 	w->socket = address_is_ipv4(&c->address.remote) ? IPV4 : IPV6;
 	if (!mad || !g->port[w->socket])
 		return;
-	/* killed in between, the process leaves words that are not ready */
+	/* if the process is killed before the store, the words are not ready */
 	atomic_thread_fence(memory_order_release);
 	address_words(w, &c->address);
 	w->iov = (struct iovec){

@@ -50,7 +50,7 @@ PUBLIC int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *c
 	if (was_sync && sync)
 		return fail_minus(EINVAL);
 	if (sync) {
-		check_pause(); /* it is the id's */
+		check_pause(); /* the objects are the id's */
 		channel = rdma_create_event_channel();
 		check_resume();
 		if (!channel)

@@ -129,7 +129,7 @@ int id_set_device(struct id *id)
 
 	if (err)
 		return err;
-	lock_take(&cm.lock); /* orders this with changes.c: it runs after this, or its result is seen here */
+	lock_take(&cm.lock); /* orders this with changes.c: that runs later, or its result is seen here */
 	index = device_find_gid(context_of(d->verbs)->device, &id->address.local);
 	if (index >= 0)
 		id->device = d;

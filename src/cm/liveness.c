@@ -18,9 +18,9 @@
 
 #define EVENTS 16
 
-static int ends GUARDED_BY(cm.lock) = -1; /* an epoll set of the connections below */
+static int ends GUARDED_BY(cm.lock) = -1; /* epoll set of the connections below */
 static struct {
-	int connection; /* to the process in the slot, plus 1; 0: not watched */
+	int connection; /* descriptor + 1 of the connection to the process in the slot; 0: not watched */
 	int looks;
 } watched[SLOTS + 1] GUARDED_BY(cm.lock);
 
@@ -30,7 +30,8 @@ static void forget_slot(uint16_t slot) REQUIRES(cm.lock)
 	memset(&watched[slot], 0, sizeof(watched[slot]));
 }
 
-/* A process that has no descriptor left for this connection hangs up, too, and lives. False: look again. */
+/* True if the process has ended. A running process hangs up, too, when it has no descriptor for this connection
+ * left. False: look again. */
 static bool has_ended(uint16_t slot) REQUIRES(cm.lock)
 {
 	bool alive = slot_is_alive(slot);
@@ -51,7 +52,7 @@ static void somebody_ended(void *arg)
 	lock_take(&cm.lock);
 	n = epoll_wait(ends, event, EVENTS, 0);
 	lock_drop(&cm.lock);
-	/* what the dead have sent may wait in a socket: an RTU comes before the end of its connection */
+	/* messages of the dead process may wait in a socket: an RTU comes before the end of its connection */
 	loop_catch_up();
 	lock_take(&cm.lock);
 	for (int i = 0; i < n; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The protocol machine: finds the connection of a message, handles it in the connection's state, and handles timeouts.
- */
+/* Finds the connection of a message, handles the message in the connection's state, and handles timeouts. */
 #include "cm/machine.h"
 
 #include <errno.h>
@@ -15,7 +14,7 @@
 #include "cm/table.h"
 #include "cm/tuned.h"
 
-/* The connection that a message names by our id; it must come from that connection's peer. */
+/* The connection that a message names by our id, if the message comes from its peer. */
 static struct connection *machine_find(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
 {
 	struct connection *c = find_by_id(m, mad->message == CM_SIDR_REP ? mad->local_id : mad->remote_id);
@@ -47,8 +46,8 @@ static void send_stateless(struct machine *m, const struct cm_address *a, const 
 
 typedef void handler(struct connection *c, const struct cm_mad *mad, uint64_t now);
 
-/* 12.9.8.4: the peer has our message and needs more time. We go on repeating it at a low rate: each repetition shows
- * how long the peer still needs, or that it does not know the connection any more. */
+/* 12.9.8.4: the peer has our message and needs more time. Repetitions go on at a low rate: each shows how long the
+ * peer still needs, or that it no longer knows the connection. */
 static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t now)
 {
 	uint64_t more = now + cm_time(min_of(mra->service_timeout, CM_SERVICE_TIMEOUT));
@@ -64,7 +63,7 @@ static void wait_longer(struct connection *c, const struct cm_mad *mra, uint64_t
 static void refused(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
 	if (c->state == CM_REP_RECEIVED && rej->about == CM_ABOUT_REQ)
-		return; /* the REJ of another process that does not know the service */
+		return; /* REJ of another process, which does not know the service */
 	connection_tell(c, CM_EVENT_REJECTED, rej->reason, rej);
 	if (c->state == CM_REP_SENT || rej->reason == CM_REASON_STALE)
 		connection_rest(c, now);
@@ -126,7 +125,7 @@ static void machine_disconnected(struct connection *c, const struct cm_mad *dreq
 		connection_disconnect(c, &(struct cm_mad){0}, now);
 }
 
-/* Both sides disconnect at the same time. */
+/* Handles DREQs that both sides sent at the same time. */
 static void crossed(struct connection *c, const struct cm_mad *dreq, uint64_t now)
 {
 	if (dreq->qpn != c->local_qpn)
@@ -149,8 +148,8 @@ static void released(struct connection *c, const struct cm_mad *drep, uint64_t n
 	connection_tell(c, CM_EVENT_DISCONNECTED, 0, drep);
 }
 
-/* The peer rejects our DREQ, or says that the connection never existed, or has timed out while it waited for our RTU.
- */
+/* Handles a REJ of our DREQ, or of a connection that the peer says never existed or timed out while it waited for
+ * our RTU. */
 static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint64_t now)
 {
 	if (c->state == CM_ESTABLISHED && rej->reason != CM_REASON_INVALID_ID && rej->reason != CM_REASON_TIMEOUT)
@@ -158,20 +157,20 @@ static void unknown_to_peer(struct connection *c, const struct cm_mad *rej, uint
 	released(c, NULL, now);
 }
 
-/* A DREP that answers ask_whether_connected(): the peer is not connected any more. */
+/* Handles a DREP that answers ask_whether_connected(): the peer is not connected any more. */
 static void connection_gone(struct connection *c, const struct cm_mad *drep, uint64_t now)
 {
 	if (c->challenge && drep->transaction == c->challenge)
 		released(c, drep, now);
 }
 
-/* 12.9.8.3.1: a connection that has ended for us. */
+/* 12.9.8.3.1: rejects a REQ for a connection that has ended here. */
 static void stale(struct connection *c, const struct cm_mad *req, uint64_t now)
 {
 	connection_send_once(c, (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = CM_REASON_STALE});
 }
 
-/* Alternate paths are for adapters with more than one port. */
+/* Refuses alternate paths, which are for adapters with more than one port. */
 static void no_alternate(struct connection *c, const struct cm_mad *lap, uint64_t now)
 {
 	connection_send_once(c, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_UNSUPPORTED});
@@ -192,7 +191,7 @@ static void machine_refuse(struct machine *m, const struct cm_address *a, const 
 	send_stateless(m, a, mad, no);
 }
 
-/* Passes a request to ops->request(). 0, or its result; then the caller still has to reject or hold the connection. */
+/* Passes a request to ops->request(). 0, or its result; the caller then rejects or holds the connection. */
 static int machine_ask(struct connection *c, const struct cm_mad *mad)
 {
 	int verdict;
@@ -245,7 +244,7 @@ static void ask_at_last(struct connection *c, uint64_t now)
 
 #define ON(message) [CM_##message - CM_FIRST]
 
-/* The handler for each state and message; a message without a handler is dropped. */
+/* Handlers by state and message; a message without a handler is dropped. */
 static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 	[CM_REQ_SENT] = {ON(MRA) = wait_longer, ON(REJ) = refused, ON(REP) = machine_replied},
 	[CM_REQ_HELD] = {ON(REQ) = machine_ask_again},
@@ -266,8 +265,8 @@ static handler *const on_message[CM_STATES][CM_MESSAGES] = {
 
 /* ---- messages that start a connection ---- */
 
-/* Asks the peer if it is still connected, by a DREQ with a wrong QPN. A peer that is connected drops it; a peer without
- * this connection answers any DREQ with a DREP, both uroce and the kernel. */
+/* Asks if the peer is still connected, by a DREQ with a wrong QPN. A connected peer drops it; a peer without this
+ * connection answers any DREQ with a DREP, both uroce and the kernel. */
 static void ask_whether_connected(struct connection *c)
 {
 	struct cm_mad dreq = {.message = CM_DREQ, .local_id = c->id, .remote_id = c->remote_id};
@@ -298,14 +297,15 @@ static bool machine_is_stale(struct machine *m, const struct cm_address *a, cons
 	return false;
 }
 
-/* The connection is only kept to answer repeated requests, and this is a new request: the peer uses the id again. */
+/* True if the connection is kept only to answer repeated requests, and this is a new request: the peer uses the id
+ * again. */
 static bool is_spent(const struct connection *c, const struct cm_mad *mad)
 {
 	return (c->state == CM_REJ_SENT || c->state == CM_TIMEWAIT || c->state == CM_SIDR_REP_SENT) &&
 	       c->request != mad->transaction;
 }
 
-/* Makes room for others: frees the connection. Its user is told that the peer has given up. */
+/* Frees the connection, to make room for others. Its user is told that the peer has given up. */
 static void machine_evict(struct connection *c, uint64_t now)
 {
 	if (c->state == CM_REQ_RECEIVED || c->state == CM_REP_SENT)
@@ -315,7 +315,7 @@ static void machine_evict(struct connection *c, uint64_t now)
 		connection_idle(c);
 }
 
-/* The connection of a repeated request; NULL: the request is new. */
+/* The connection of a repeated request, or NULL for a new one. */
 static struct connection *find_requested(struct machine *m, const struct cm_address *a, const struct cm_mad *mad)
 {
 	struct connection *c = find_by_remote(m, a, mad->local_id);
@@ -406,8 +406,8 @@ static void no_such_connection(struct machine *m, const struct cm_address *a, co
 		send_stateless(m, a, mad, (struct cm_mad){.message = CM_APR, .answer = CM_PATH_INVALID_ID});
 }
 
-/* A peer that gives up before it got an answer does not know our id. Its REJ identifies the request by the peer's own
- * id and the transaction ID. */
+/* The connection of a request that the peer gives up before it got an answer, and so without our id. The REJ has the
+ * peer's own id and the transaction ID. */
 static struct connection *find_given_up(struct machine *m, const struct cm_address *a, const struct cm_mad *rej)
 {
 	struct connection *c = find_by_remote(m, a, rej->local_id);
@@ -443,7 +443,7 @@ void machine_receive(struct machine *m, const uint8_t bytes[CM_MAD_BYTES], const
 		return;
 	}
 	if (mad.remote_id || mad.message == CM_SIDR_REP)
-		connection_prove(c, now); /* it knows our id */
+		connection_prove(c, now); /* only a receiver of our message knows this id */
 	handle = on_message[c->state][mad.message - CM_FIRST];
 	if (handle)
 		handle(c, &mad, now);
@@ -535,7 +535,7 @@ void machine_expire(struct machine *m, uint64_t now)
 
 /* ---- a peer that has died ---- */
 
-/* Handled as if the peer had sent a REJ while the connection is made, or a DREP or DREQ later. */
+/* Handlers for the death of a peer, as if it had sent a REJ while the connection is made, or a DREP or DREQ later. */
 static handler *const on_death[CM_STATES] = {
 	[CM_REQ_SENT] = refused,     [CM_REQ_RECEIVED] = refused, [CM_REP_SENT] = refused,
 	[CM_REP_RECEIVED] = refused, [CM_ESTABLISHED] = released, [CM_DREQ_SENT] = released,
@@ -551,7 +551,7 @@ void machine_bury(struct machine *m, uint16_t slot, uint64_t now)
 			on_death[c->state](c, on_death[c->state] == refused ? &rej : NULL, now);
 }
 
-/* ---- a peer that is not there ---- */
+/* ---- an absent peer ---- */
 
 void machine_absent(struct machine *m, uint32_t id, int err, uint64_t now)
 {
@@ -609,7 +609,7 @@ int machine_init(struct machine *m, const struct machine_ops *ops, uint16_t slot
 {
 	int err;
 
-	/* does not initialize the lock: the caller may hold it, and other threads may wait for it */
+	/* the lock is not initialized: the caller may hold it, and other threads may wait for it */
 	lock_assert_unshared(&m->lock);
 	lock_set_rank(&m->lock, RANK_CM);
 	m->slot = slot;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: the QP is attached when the application fetches the event that says so. */
+/* The QP is attached to a group when the application fetches the join's event. */
 #include "cm/multicast.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "link/netif.h"
 
 struct group {
-	struct list link GUARDED_BY(cm.lock); /* in the list of its id */
+	struct list link GUARDED_BY(cm.lock); /* link of the id's list */
 	union ibv_gid gid;
 	struct sockaddr_storage address;
 	void *context; /* context of the application */
@@ -51,7 +51,7 @@ static void set_ud(struct event *e, const struct id *id, const struct group *g)
 	};
 }
 
-/* Called when the application fetches the event. If the QP cannot be attached, the event becomes MULTICAST_ERROR. */
+/* Attaches the QP when the application fetches the event. If that fails, the event becomes MULTICAST_ERROR. */
 static bool group_attach(struct event *e)
 {
 	struct group *g = e->group;
@@ -127,7 +127,7 @@ PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, 
 
 static void multicast_leave(struct id *id, struct group *g)
 {
-	/* if the application has destroyed the QP, it has left all groups */
+	/* a QP that the application has destroyed has left all groups */
 	if (g->qp && g->qp == id->base.qp)
 		ibv_detach_mcast(g->qp, &g->gid, MLID);
 	free(g);

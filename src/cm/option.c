@@ -21,7 +21,7 @@ static int set_tos(struct id *id, const void *value)
 	return 0;
 }
 
-/* A bound id may start to share its port, but not stop. */
+/* Shares the port of a bound id, which cannot be undone. */
 static int set_reuse(struct id *id, const void *value)
 {
 	bool reuse = *(const int *)value;
@@ -49,7 +49,7 @@ static int set_ack_timeout(struct id *id, const void *value)
 	return 0;
 }
 
-/* Resolves the route that the application gives. Its value is ignored, since only one path is possible. */
+/* Resolves the route that the application gives. The value is ignored, as there is only one path. */
 static int set_path(struct id *id, const void *value)
 {
 	return id_resolve_route(id);
@@ -138,7 +138,7 @@ PUBLIC struct ibv_context **rdma_get_devices(int *count)
 	}
 	if (count)
 		*count = g->count;
-	return g->list; /* the list is its first member: freed by this pointer */
+	return g->list; /* the list is its first member, so free() takes this pointer */
 }
 
 PUBLIC void rdma_free_devices(struct ibv_context **list)

@@ -59,7 +59,7 @@ void probe_send(const struct cm_address *address, uint32_t id)
 	if (address_is_link_local(&address->remote))
 		((struct sockaddr_in6 *)&to)->sin6_scope_id = (uint32_t)netif_of_address(&address->local);
 	getsockopt(sockets[i], SOL_SOCKET, SO_ERROR, &before,
-		   &size); /* clears the pending error of another probe, which would fail the send */
+		   &size); /* clears another probe's pending error, which would fail the send */
 	/* on failure the probe is lost; another one follows */
 	(void)!sendto(sockets[i], &probe, sizeof(probe), 0, (struct sockaddr *)&to,
 		      address_size((struct sockaddr *)&to));
@@ -70,7 +70,7 @@ static bool says_absent(uint32_t error)
 	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN;
 }
 
-/* The -errno of an error message; 0: not about reachability. */
+/* -errno of an ICMP error; 0: not about reachability. */
 static int error_in(struct msghdr *m, const struct family *f)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* QPs, CQs and SRQs of ids, and how QPs follow their connections. */
+/* QPs, CQs and SRQs of ids. */
 #include "cm/qp.h"
 
 #include <string.h>
@@ -111,7 +111,7 @@ int id_qp_connect(struct id *id)
 	return qp_move(id, qp, IBV_QPS_INIT) ?: qp_move(id, qp, IBV_QPS_RTR) ?: qp_move(id, qp, IBV_QPS_RTS);
 }
 
-/* Does not wait for one-sided operations that the peer has started: they end at the latest when the QP or the region is
+/* One-sided operations of the peer are not waited for: they end at the latest when the QP or the region is
  * destroyed. A wait here would cost each connection an interrupt of all processors. */
 void id_qp_fail(struct id *id)
 {
@@ -175,7 +175,7 @@ static int bring_up(struct id *id, struct ibv_qp *qp)
 
 static bool suits(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *a)
 {
-	/* `device` is NULL if the id is bound to loopback, also when `verbs` is set: UROCE_LOOPBACK */
+	/* `device` is NULL if the id is bound to loopback, even if `verbs` is set: UROCE_LOOPBACK */
 	if (id->qp || !id->verbs || !id_of((struct rdma_cm_id *)id)->device)
 		return false;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd && a->pd->context != id->verbs)

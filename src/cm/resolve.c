@@ -24,9 +24,9 @@
 #include "device/front.h"
 #include "verbs/context.h"
 
-/* Asks the routing tables for the source address: the local address of a UDP socket that is connected to `to`. *source
- * is the destination on entry; if that is an address of this host, it is the source too. (A link-local address needs
- * its interface.) */
+/* Gets the source address from the routing tables: the local address of a UDP socket that is connected to `to`.
+ * *source is the destination on entry; if that is an address of this host, it is the source too. (A link-local
+ * address needs its interface.) */
 static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 {
 	struct sockaddr_storage destination = {0}, own;
@@ -50,8 +50,7 @@ static int ask_routes(const struct sockaddr *to, union ibv_gid *source)
 	return err ?: address_to_gid((struct sockaddr *)&own, source) ? err : EINVAL;
 }
 
-/* Checks that there is a route from the id's own address to `to`. 0 or an errno. (A link-local address needs no route.)
- */
+/* Checks for a route from the id's own address to `to`. 0 or an errno. (A link-local address needs no route.) */
 static int route_from_id(const struct id *id, const struct sockaddr *to)
 {
 	struct sockaddr_storage destination = {0}, own;
@@ -72,7 +71,7 @@ static int route_from_id(const struct id *id, const struct sockaddr *to)
 	return error;
 }
 
-/* The wildcard as destination means this host. */
+/* Replaces a wildcard destination by this host. */
 static void set_loopback(union ibv_gid *gid)
 {
 	bool is_ipv4 = address_is_ipv4(gid);
@@ -118,8 +117,8 @@ static int take_first_address(struct cm_device *d, void *arg)
 	return device_first_gid(context_of(d->verbs)->device, w->is_ipv4, &w->gid) >= 0;
 }
 
-/* 0 or an errno. For a loopback destination without a device of lo: uses the address that the id is bound to, or the
- * first address of a device. */
+/* Replaces a loopback destination without a device of lo by the address that the id is bound to, or the first
+ * address of a device. 0 or an errno. */
 static int leave_loopback(struct id *id, const struct sockaddr *to, union ibv_gid *gid)
 {
 	struct wanted w = {.is_ipv4 = address_is_ipv4(gid)};
@@ -153,7 +152,7 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 	return error;
 }
 
-/* 0; an errno: there is no route; or -ENODEV: there is a route, but no device on it. */
+/* 0; an errno if there is no route; or -ENODEV if no device is on the route. */
 static int cm_resolve(struct id *id, const struct sockaddr *to)
 {
 	union ibv_gid gid;
@@ -194,8 +193,8 @@ static struct {
 	uint64_t until;
 } last_found GUARDED_BY(cm.lock);
 
-/* 0: the kernel knows the neighbor, or needs none; or -errno of next_hop_look(). An address of this host is the usual
- * case, and needs no query. */
+/* 0 if the kernel knows the neighbor or needs none, else -errno of next_hop_look(). The usual address of this host
+ * needs no query. */
 static int cm_resolve_look(const struct id *id, uint64_t now) REQUIRES(cm.lock)
 {
 	const union ibv_gid *from = &id->address.local, *to = &id->address.remote;
@@ -254,18 +253,18 @@ static void wait_for_neighbor(struct id *id, uint32_t ms, uint64_t now) REQUIRES
 	agent_look_at(min_of(id->give_up, now + RESOLVE_FIRST));
 }
 
-/* Waits for the neighbor. An event reports that it is found, or that the time is up. */
+/* Waits for the neighbor. An event reports success or the time-out. */
 static void look_for_neighbor(struct id *id, uint32_t ms)
 {
 	uint64_t now = cm_now();
 	bool there;
 
 	lock_take(&cm.lock);
-	there = cm_resolve_look(id, now) != -EAGAIN; /* an error other than EAGAIN does not delay the id */
+	there = cm_resolve_look(id, now) != -EAGAIN; /* errors other than EAGAIN do not delay the id */
 	lock_drop(&cm.lock);
 	there = there || agent_attach(&id->address.local); /* starts the agent, whose timer is needed */
 	lock_take(&cm.lock);
-	if (id->state != ID_LOST) { /* ID_LOST: its error event is posted already */
+	if (id->state != ID_LOST) { /* ID_LOST: error event posted already */
 		if (there)
 			resolved(id, 0);
 		else

@@ -5,10 +5,10 @@
 
 #include "cm/id.h"
 
-/* Resolves the route, in place of rdma_resolve_route(). 0 or an errno; the event is posted. */
+/* Resolves the route, for rdma_resolve_route(), and posts the event. 0 or an errno. */
 int id_resolve_route(struct id *id) EXCLUDES(cm.lock);
 
-/* Checks the neighbor (ARP, ND) entries that are due. ns: the time of the next call; NEVER: none. */
+/* Checks the neighbor (ARP, ND) entries that are due. Returns the time of the next call (ns), or NEVER. */
 uint64_t resolve_look(uint64_t now) REQUIRES(cm.lock);
 
 #endif

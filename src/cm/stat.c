@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `uroce stat` is told of ids (base/stat.h). */
+/* Records of ids for `uroce stat` (base/stat.h). */
 #include <string.h>
 
 #include "base/stat.h"

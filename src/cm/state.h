@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The state of the protocol machine (machine.h): its connections, and what it asks of its user. machine->lock guards
- * all of it; the ops are called with it held.
+/* State of the protocol machine (machine.h): its connections, and its user's operations. Guarded by machine->lock,
+ * which is held when the operations are called.
  *
  * A connection belongs to its user from connection_open(), or from the ops->request() that accepted it, until
  * connection_release(). The machine keeps it as long as its peer may send messages for it. */
@@ -65,21 +65,20 @@ struct machine_ops {
 	 * refused, enum cm_reason or enum cm_sidr_status; negative: no decision now, the peer will repeat the request.
 	 */
 	int (*request)(struct connection *c, const struct cm_mad *mad, void **user);
-	/* The peer's id is known: c->remote_id. Returns whether machine_bury() will be called if the peer's process
-	 * ends. The handler must not call the machine. May be NULL. */
+	/* Called when the peer's id, c->remote_id, is known. Returns true if machine_bury() will be called at the
+	 * end of the peer's process. Must not call the machine. May be NULL. */
 	bool (*met)(const struct connection *c);
-	/* What the peer is to be told if the process ends in the connection's present state; NULL: nothing. May be
-	 * NULL.
-	 */
+	/* Passes what the peer gets if the process ends in the connection's present state; NULL: nothing. May be
+	 * NULL. */
 	void (*last_words)(const struct connection *c, const uint8_t *mad);
-	/* A REQ or SIDR_REQ is repeated. A handler that finds the reason reports it by machine_absent(), but not from
-	 * inside this call. May be NULL. */
+	/* Called when a REQ or SIDR_REQ is repeated. A handler that finds the reason calls machine_absent(), but not
+	 * from here. May be NULL. */
 	void (*unanswered)(const struct connection *c);
-	/* The machine's deadline has become earlier. */
+	/* Called when the machine's deadline gets earlier. */
 	void (*deadline)(struct machine *m, uint64_t when);
 };
 
-/* Lists of connections that peers have started, by the reason why they are kept. */
+/* Lists of connections started by peers, by the reason to keep them. */
 enum cm_age {
 	CM_AGE_NONE,
 	CM_AGE_HALF_OPEN,
@@ -90,8 +89,8 @@ enum cm_age {
 struct machine {
 	const struct machine_ops *ops;
 	struct lock lock;
-	uint16_t slot;		/* the top bits of all communication ids */
-	struct siphash_key key; /* for ids and transaction IDs, so that a stranger cannot predict them */
+	uint16_t slot;				 /* top bits of all communication ids */
+	struct siphash_key key;			 /* for unpredictable ids and transaction IDs */
 	uint64_t transactions GUARDED_BY(&lock); /* number of transaction IDs drawn */
 	uint32_t alive; /* number of connections; guarded by `lock`, which connection_close() cannot name */
 	struct pool connections;
@@ -112,31 +111,31 @@ struct connection {
 	struct machine *machine;
 	uint32_t index;
 	uint32_t id, remote_id; /* 0: unknown */
-	uint8_t uses;		/* use count of this slot of the pool; it makes each id of the slot different */
+	uint8_t uses;		/* use count of this slot of the pool, which makes each id of the slot different */
 	enum connection_state state;
 	void *user; /* NULL: released */
 	struct cm_address address;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t remote_guid; /* GUID of the peer's adapter; 0: unknown */
-	uint64_t challenge;   /* transaction of the DREQ that asks the peer if it is still connected; 0: not asked */
+	uint64_t challenge;   /* transaction of the DREQ that asks if the peer is still connected; 0: not asked */
 	uint64_t transaction;
-	uint64_t request; /* passive side: the transaction of the REQ or SIDR_REQ that started it */
-	uint8_t about;	  /* the message that our REJ refers to: enum cm_about */
+	uint64_t request; /* passive side: transaction of the REQ or SIDR_REQ */
+	uint8_t about;	  /* message that our REJ refers to: enum cm_about */
 	uint64_t timeout; /* ns: response timeout of the peer */
-	uint8_t retries;  /* number of repetitions left */
+	uint8_t retries;  /* repetitions left */
 	bool is_passive;  /* the peer sent the REQ or SIDR_REQ */
-	bool is_watched;  /* the peer is a process of this host whose end is noticed: machine_ops.met */
-	bool is_proven;	  /* the peer's address is proven: it receives what we send to it */
-	uint32_t credit;  /* number of messages that may be sent before the address is proven */
+	bool is_watched;  /* the peer is a process of this host whose end is detected (machine_ops.met) */
+	bool is_proven;	  /* the peer's address is proven */
+	uint32_t credit;  /* messages that may be sent before the address is proven */
 	enum cm_age age;
-	bool delayed;	   /* we have sent an MRA: the peer will not repeat soon, so a REJ is repeated */
-	uint64_t interval; /* ns: interval after the next repetition */
-	uint64_t give_up;  /* ns: no repetition after this time */
+	bool delayed;	   /* an MRA was sent: the peer will not repeat soon, so a REJ is repeated */
+	uint64_t interval; /* ns: time between the next two repetitions */
+	uint64_t give_up;  /* ns: last time for a repetition */
 	uint64_t deadline; /* ns, NEVER: none */
 	struct timer timer;
 	struct list remote, qpn;       /* links in by_remote, by_qpn */
 	struct list aging;	       /* link in machine->aging[age] */
-	uint8_t message[CM_MAD_BYTES]; /* the message to repeat; in REQ_HELD and SIDR_REQ_HELD the message received */
+	uint8_t message[CM_MAD_BYTES]; /* message to repeat; in REQ_HELD and SIDR_REQ_HELD the message received */
 };
 
 static inline bool machine_gid_equal(const union ibv_gid *a, const union ibv_gid *b)

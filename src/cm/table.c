@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a machine finds its connections: by the peer's id, by the peer's QPN, by its own id. */
+/* Hash tables of connections. */
 #include "cm/table.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a machine finds its connections: by the peer's id, by the peer's QPN, by its own id. With the machine's lock. */
+/* Tables of a machine's connections: by the peer's id, the peer's QPN, and our id. With the machine's lock. */
 #ifndef UROCE_CM_TABLE_H
 #define UROCE_CM_TABLE_H
 
 #include "cm/state.h"
 
-/* Sets the peer's id and QPN (0: unknown), by which the connection is found from now on. */
+/* Sets the peer's id and QPN (0: unknown), and enters the connection under them. */
 void connection_know(struct connection *c, uint32_t remote_id, uint32_t remote_qpn);
-/* The connection is found by neither any more. */
+/* Removes the connection from both tables. */
 void connection_forget(struct connection *c);
 
 /* The connection, or NULL. A QPN belongs to an adapter: two adapters with one address may both use it. */

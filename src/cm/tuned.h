@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-/* times of messages; the kernel's values for RoCE where nothing else is said */
+/* times of messages; the kernel's values for RoCE unless stated otherwise */
 #define CM_RESPONSE_TIMEOUT 20 /* exponent, 4.3 s: the response time asked from peers and given to them */
 #define CM_SERVICE_TIMEOUT  24 /* exponent, 69 s: the time that an MRA asks for the program */
 #define CM_ACK_TIMEOUT	    17 /* exponent, 0.5 s: local ACK timeout of the path */
@@ -38,14 +38,14 @@
 
 /* resolving */
 #define RESOLVE_MS    2000	  /* ms for an address, and for a route: rdma-core's */
-#define RESOLVE_FIRST (1 * MSEC)  /* ns between looks for the answer of ARP or ND, at first ... */
-#define RESOLVE_LAST  (64 * MSEC) /* ... and at most */
+#define RESOLVE_FIRST (1 * MSEC)  /* ns: first pause between looks for the answer of ARP or ND; doubles */
+#define RESOLVE_LAST  (64 * MSEC) /* ns: longest pause between such looks */
 #define RESOLVE_LASTS SEC	  /* ns that a result is used again: a query takes 25 us */
 
 /* the guardian and liveness watches */
 #define GUARDIAN_ROUNDS 3u	     /* times that each message is sent */
-#define GUARDIAN_FIRST	(20 * MSEC)  /* ns between the first two ... */
-#define GUARDIAN_PAUSE	(100 * MSEC) /* ... and the next ones */
+#define GUARDIAN_FIRST	(20 * MSEC)  /* ns between the first two rounds */
+#define GUARDIAN_PAUSE	(100 * MSEC) /* ns between later rounds */
 #define GUARDIAN_LARGE	(256u << 10) /* KiB of private memory: copying the page tables of 1 GiB takes 10 ms and more */
 #define LIVENESS_LOOKS	50	     /* looks at a slot whose process has hung up: descriptors close in any order */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of adapters: see adapter.h. Each row is an output of `ibv_devinfo -v` that has been published, or what the
- * source of a driver says, where the comment says. Limits that are larger than uroce's own (hca.h) are told as they
- * are; what exceeds uroce's is refused with ENOMEM or EINVAL. */
+/* The table of adapters. Each row is a published output of `ibv_devinfo -v`, or what the source of a driver says,
+ * where the comment says so. Limits larger than uroce's own (hca.h) are reported as they are; requests above uroce's
+ * get ENOMEM or EINVAL. */
 #include "device/adapter.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 	(BIT(IBV_QPT_RC) | BIT(IBV_QPT_UC) | BIT(IBV_QPT_UD) | BIT(IBV_QPT_RAW_PACKET) | BIT(IBV_QPT_XRC_SEND) | \
 	 BIT(IBV_QPT_XRC_RECV))
 
-/* What all of mlx5 have in common in the published outputs. The lines below max_init_rd_atom are those of github.com's
+/* Values that all published outputs of mlx5 share. The lines below max_init_rd_atom are those of github.com's
  * openucx/ucx issue 10317. */
 #define MLX5                                                                                                     \
 	.max_mr_size = UINT64_MAX, .page_size_cap = 0xfffffffffffff000, .vendor_id = 0x02c9, .max_qp_wr = 32768, \
@@ -30,7 +30,7 @@
 	MLX5, .max_qp = 262144, .max_pd = 16777216, .max_res_rd_atom = 4194304, .device_cap_flags = 0xe97e1c36
 #define CONNECTX_6 CONNECTX_6_LIMITS, .fw_ver = "20.26.1040", .vendor_part_id = 4123
 
-/* uroce's own, where neither an output nor the source of the driver tells a number: the adapter's firmware does. */
+/* uroce's own limits, for adapters whose numbers only the firmware knows. */
 #define OWN_OBJECTS \
 	.max_qp = HCA_MAX_QP, .max_cq = HCA_MAX_CQ, .max_mr = HCA_MAX_MR, .max_ah = HCA_MAX_AH, .phys_port_cnt = 1
 
@@ -62,7 +62,7 @@ static const struct adapter adapters[] = {
 		.attr = {
 			.fw_ver = "0.1.0",
 			.max_mr_size = UINT64_MAX,
-			.page_size_cap = 0xfffff000, /* page size does not matter here: any power of two from 4 KiB */
+			.page_size_cap = 0xfffff000, /* any power of two from 4 KiB */
 			.vendor_id = 0x025243, /* a locally administered OUI, of no hardware vendor */
 			/* perftest checks the part number alone, without the vendor, and allows inline sends only
 			 * for part numbers that it knows. So this is a known one. */
@@ -160,7 +160,7 @@ static const struct adapter adapters[] = {
 		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UD),
 		.lacks = ATOMICS,
 	},
-	[ADAPTER_MLX4] = { /* a ConnectX-3: claudebarthels/infinity issue 5; it has two ports there */
+	[ADAPTER_MLX4] = { /* a ConnectX-3: claudebarthels/infinity issue 5, where it has two ports */
 		.device = "mlx4_",
 		.board = "MT_1080120023",
 		.attr = {
@@ -316,7 +316,7 @@ static const struct adapter adapters[] = {
 		.types = BIT(IBV_QPT_RC) | BIT(IBV_QPT_UD) | BIT(IBV_QPT_RAW_PACKET),
 		.lacks = BIT(IBV_WR_ATOMIC_WRITE),
 	},
-	[ADAPTER_EFA] = { /* efa_main.c, efa_verbs.c and efa_io_defs.h of Linux. Its SRD queue pairs are not there */
+	[ADAPTER_EFA] = { /* efa_main.c, efa_verbs.c and efa_io_defs.h of Linux. Its SRD queue pairs are missing */
 		.device = "efa_",
 		.board = "",
 		.attr = {
@@ -373,7 +373,7 @@ static const struct adapter adapters[] = {
 			.max_mr_size = UINT64_MAX,
 			.page_size_cap = 0x4000,
 			.max_qp = 10,
-			.max_qp_wr = 4095, /* of 4 KiB each; a longer request takes more of them, here it does not */
+			.max_qp_wr = 4095, /* of 4 KiB each; there, a longer request takes more of them */
 			.max_sge = 1,
 			.max_cq = HCA_MAX_CQ,
 			.max_cqe = 4096,
@@ -401,7 +401,7 @@ const struct adapter *adapter(void)
 	return &adapters[count ? words[0] : ADAPTER_UROCE];
 }
 
-/* relaxed: only the numbers count */
+/* relaxed: only the count matters */
 bool adapter_take(_Atomic uint32_t *count, int most)
 {
 	if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < (uint32_t)most)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* State, MTU, width and speed of a port: see attributes.h. */
+/* State, MTU, width and speed of a port. */
 
 #include "device/attributes.h"
 
@@ -38,12 +38,12 @@ static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 	a->active_speed = speeds[i].speed;
 }
 
-/* As a port of a subnet that OpenSM has set up, with HDR. */
+/* Fills a port of an InfiniBand subnet with HDR that OpenSM has set up. */
 static void fill_infiniband(struct ibv_port_attr *a)
 {
 	a->active_mtu = IBV_MTU_4096;
 	a->gid_tbl_len = INFINIBAND_GIDS;
-	a->port_cap_flags = 0x2651e848; /* what ibstat shows of mlx5 on InfiniBand */
+	a->port_cap_flags = 0x2651e848; /* as ibstat shows for mlx5 on InfiniBand */
 	a->pkey_tbl_len = INFINIBAND_PKEYS;
 	a->sm_lid = INFINIBAND_SM_LID;
 	a->max_vl_num = 4; /* VL0 to VL7 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a device tells of its port: ibv_query_port(3), and files in /sys. */
+/* Attributes of a port, for ibv_query_port(3) and files in /sys. */
 #ifndef UROCE_DEVICE_ATTRIBUTES_H
 #define UROCE_DEVICE_ATTRIBUTES_H
 
@@ -8,7 +8,7 @@
 #include "base/lock.h"
 #include "device/device.h"
 
-/* Fills what ibv_query_port() returns, except fields that rdma-core 44 does not have. */
+/* Fills the result of ibv_query_port(), except fields that rdma-core 44 lacks. */
 void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);
 
 /* The speed of the port, as device_port() tells it in codes of IBTA. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A device, as its readers see it: see device.h. */
+/* Read access to a device. */
 
 #include "device/device.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The choice of devices: see device_list.h. */
+/* Choice of devices by UROCE_DEVICES. */
 
 #include "device/device_list.h"
 
@@ -17,22 +17,22 @@
 #include "device/monitor.h"
 #include "link/netif.h"
 
-static bool usable(const struct netif *n)
+static bool usable(const struct netif *netif)
 {
-	return n->up && n->addresses;
+	return netif->up && netif->addresses;
 }
 
 /* Writes the devices of all usable interfaces to `out`. Returns their number, or -ENOMEM. */
-static int choose_all(const struct netif *n, int count, struct device **out) REQUIRES(devices_lock)
+static int choose_all(const struct netif *netif, int count, struct device **out) REQUIRES(devices_lock)
 {
 	int chosen = 0;
 
 	for (int i = 0; i < count && chosen < DEVICE_LIMIT; i++) {
 		struct device *d;
 
-		if (!usable(&n[i]))
+		if (!usable(&netif[i]))
 			continue;
-		d = device_for(&(struct origin){.netif = &n[i], .node = -1});
+		d = device_for(&(struct origin){.netif = &netif[i], .node = -1});
 		if (!d && !devices_are_full())
 			return -ENOMEM;
 		if (d)
@@ -42,18 +42,20 @@ static int choose_all(const struct netif *n, int count, struct device **out) REQ
 }
 
 /* Writes the names of the usable interfaces, such as "lo eth0". */
-static void usable_names(const struct netif *n, int count, char *names, size_t room)
+static void usable_names(const struct netif *netif, int count, char *names, size_t room)
 {
 	size_t length = 0;
 
 	*names = 0;
 	for (int i = 0; i < count && length < room; i++)
-		if (usable(&n[i]))
-			length += (size_t)snprintf(names + length, room - length, "%s%s", length ? " " : "", n[i].name);
+		if (usable(&netif[i]))
+			length += (size_t)snprintf(names + length, room - length, "%s%s", length ? " " : "",
+						   netif[i].name);
 }
 
 /* Warns about an entry of UROCE_DEVICES, once per entry. */
-static void entry_complain(const char *entry, const char *why, const struct netif *n, int count) REQUIRES(devices_lock)
+static void entry_complain(const char *entry, const char *why, const struct netif *netif, int count)
+	REQUIRES(devices_lock)
 {
 	static char *told[DEVICE_LIMIT];
 	static int tolds;
@@ -64,43 +66,43 @@ static void entry_complain(const char *entry, const char *why, const struct neti
 			return;
 	if (tolds < DEVICE_LIMIT)
 		told[tolds++] = strdup(entry);
-	usable_names(n, count, names, sizeof(names));
+	usable_names(netif, count, names, sizeof(names));
 	log_warn("UROCE_DEVICES: entry '%s' gives no device: %s; usable interfaces: %s", entry, why,
 		 *names ? names : "none");
 }
 
-static const char *interface_objection(const struct netif *n)
+static const char *interface_objection(const struct netif *netif)
 {
-	if (!n)
+	if (!netif)
 		return "there is no such network interface (see: ip link)";
-	if (!n->up)
+	if (!netif->up)
 		return "the interface is down (try: ip link set INTERFACE up)";
-	if (!n->addresses)
+	if (!netif->addresses)
 		return "the interface has no IP address (try: ip addr add ADDRESS dev INTERFACE)";
 	return NULL;
 }
 
-static const char *address_objection(const struct netif *n)
+static const char *address_objection(const struct netif *netif)
 {
-	if (!n)
+	if (!netif)
 		return "no network interface has this address (see: ip addr; 127.0.0.1 to 127.255.255.254 need "
 		       "nothing)";
-	return n->up ? NULL : "the interface with this address is down (try: ip link set INTERFACE up)";
+	return netif->up ? NULL : "the interface with this address is down (try: ip link set INTERFACE up)";
 }
 
-static const struct netif *netif_named(const char *name, const struct netif *n, int count)
+static const struct netif *netif_named(const char *name, const struct netif *netif, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (strcmp(n[i].name, name) == 0)
-			return &n[i];
+		if (strcmp(netif[i].name, name) == 0)
+			return &netif[i];
 	return NULL;
 }
 
-static const struct netif *netif_with(const union ibv_gid *address, const struct netif *n, int count)
+static const struct netif *netif_with(const union ibv_gid *address, const struct netif *netif, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (netif_has(&n[i], address))
-			return &n[i];
+		if (netif_has(&netif[i], address))
+			return &netif[i];
 	return NULL;
 }
 
@@ -117,7 +119,7 @@ struct choice {
 	int netifs;
 	struct device **out;
 	int chosen;
-	int error; /* or 0 */
+	int error; /* -errno, or 0 */
 };
 
 static void choose(struct choice *c, const char *entry, const struct origin *o) REQUIRES(devices_lock)
@@ -132,7 +134,7 @@ static void choose(struct choice *c, const char *entry, const struct origin *o) 
 		c->out[c->chosen++] = d;
 }
 
-/* NULL, or why the entry gives no device, or fewer than it says. */
+/* NULL, or the reason why the entry gives no device, or too few. */
 static const char *choose_addresses(struct choice *c, const char *entry, const struct device_entry *e)
 	REQUIRES(devices_lock)
 {
@@ -174,10 +176,10 @@ static void choose_entry(struct choice *c, const char *entry) REQUIRES(devices_l
 		entry_complain(entry, why, c->netif, c->netifs);
 }
 
-static int choose_named(const char *setting, const struct netif *n, int count, struct device **out)
+static int choose_named(const char *setting, const struct netif *netif, int count, struct device **out)
 	REQUIRES(devices_lock)
 {
-	struct choice c = {.netif = n, .netifs = count, .out = out};
+	struct choice c = {.netif = netif, .netifs = count, .out = out};
 	char *copy = strdup(setting), *rest = copy, *entry;
 
 	if (!copy)

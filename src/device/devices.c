@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of devices, and what changes them: see devices.h. */
+/* The table of devices, and its updates. */
 
 #include "device/devices.h"
 
@@ -54,22 +54,22 @@ static enum gid_family gid_family(const union ibv_gid *gid)
 	return address_is_link_local(gid) ? GID_LOCAL : GID_IPV6;
 }
 
-static const union ibv_gid *gid_of_family(const struct netif *n, enum gid_family family)
+static const union ibv_gid *gid_of_family(const struct netif *netif, enum gid_family family)
 {
-	for (uint32_t i = 0; i < n->addresses; i++)
-		if (gid_family(&n->address[i]) == family)
-			return &n->address[i];
+	for (uint32_t i = 0; i < netif->addresses; i++)
+		if (gid_family(&netif->address[i]) == family)
+			return &netif->address[i];
 	return NULL;
 }
 
 /* Orders the GIDs by UROCE_GID_ORDER, such as "local,local,ipv4,ipv4", for programs with a fixed GID index of an
  * adapter. One address may have several entries. */
-static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(d->lock)
+static bool gids_put_in_order(struct device *d, const struct netif *netif) REQUIRES(d->lock)
 {
 	bool changed = false;
 
 	for (int i = 0; i < d->gids_ordered; i++) {
-		const union ibv_gid *gid = gid_of_family(n, (enum gid_family)d->gid_order[i]);
+		const union ibv_gid *gid = gid_of_family(netif, (enum gid_family)d->gid_order[i]);
 
 		if (!gid || !device_gid_equal(&d->gid[i], &no_gid))
 			continue;
@@ -81,45 +81,46 @@ static bool gids_put_in_order(struct device *d, const struct netif *n) REQUIRES(
 
 /* A remaining address keeps its index, a removed one leaves an empty entry, a new one takes the first empty entry. So
  * an index in use always means the same address, as in the kernel. */
-static bool update_gids(struct device *d, const struct netif *n) REQUIRES(d->lock)
+static bool update_gids(struct device *d, const struct netif *netif) REQUIRES(d->lock)
 {
 	bool changed = false;
 
 	for (int i = 0; i < DEVICE_GIDS; i++) {
-		if (!device_gid_equal(&d->gid[i], &no_gid) && !gid_listed(&d->gid[i], n->address, n->addresses)) {
+		if (!device_gid_equal(&d->gid[i], &no_gid) &&
+		    !gid_listed(&d->gid[i], netif->address, netif->addresses)) {
 			d->gid[i] = no_gid;
 			changed = true;
 		}
 	}
-	changed |= gids_put_in_order(d, n);
-	for (uint32_t i = 0; i < n->addresses; i++)
-		if (!gid_listed(&n->address[i], d->gid, DEVICE_GIDS))
-			changed |= gid_add(d, &n->address[i]);
+	changed |= gids_put_in_order(d, netif);
+	for (uint32_t i = 0; i < netif->addresses; i++)
+		if (!gid_listed(&netif->address[i], d->gid, DEVICE_GIDS))
+			changed |= gid_add(d, &netif->address[i]);
 	return changed;
 }
 
 /* Updates a device; n->index 0: the interface is removed. Returns a mask of enum device_change. */
-static unsigned update(struct device *d, const struct netif *n) EXCLUDES(d->lock)
+static unsigned update(struct device *d, const struct netif *netif) EXCLUDES(d->lock)
 {
 	static const struct netif no_addresses;
 	const char *name = d->base.name;
-	bool gone = !n->index || inject_is(DO_FATAL, name);
-	bool running = n->running && !link_is_down(name) && !inject_is(DO_PORT_DOWN, name);
+	bool gone = !netif->index || inject_is(DO_FATAL, name);
+	bool running = netif->running && !link_is_down(name) && !inject_is(DO_PORT_DOWN, name);
 	unsigned changes = 0;
 
 	lock_take(&d->lock);
-	if (update_gids(d, inject_is(DO_GID_GONE, name) ? &no_addresses : n))
+	if (update_gids(d, inject_is(DO_GID_GONE, name) ? &no_addresses : netif))
 		changes |= DEVICE_GID_CHANGED;
 	if (d->running != running)
 		changes |= running ? DEVICE_PORT_UP : DEVICE_PORT_DOWN;
-	if (memcmp(d->mac, n->mac, sizeof(d->mac)) != 0)
+	if (memcmp(d->mac, netif->mac, sizeof(d->mac)) != 0)
 		changes |= DEVICE_MAC_CHANGED;
 	if (gone)
 		changes = d->gone ? 0 : DEVICE_GONE;
 	d->gone = gone;
 	d->running = running;
-	d->mtu = n->mtu;
-	memcpy(d->mac, n->mac, sizeof(d->mac));
+	d->mtu = netif->mtu;
+	memcpy(d->mac, netif->mac, sizeof(d->mac));
 	lock_drop(&d->lock);
 	return changes;
 }
@@ -151,13 +152,13 @@ static void choose_name(char name[IBV_SYSFS_NAME_MAX]) REQUIRES(devices_lock)
 	}
 }
 
-/* Devices of one interface have GUIDs that differ. */
+/* GUID, which differs between devices of one interface. */
 static __be64 guid_of(const struct origin *o)
 {
 	const uint8_t *a = o->address.raw;
 
 	if (device_gid_equal(&o->address, &no_gid) && adapter_is_infiniband() && address_is_ipv4(&o->netif->address[0]))
-		a = o->netif->address[0].raw; /* so that the GUID leads to it: device_address_of_port_gid() */
+		a = o->netif->address[0].raw; /* so that device_address_of_port_gid() finds it */
 	else if (device_gid_equal(&o->address, &no_gid))
 		return guid_of_mac(o->netif->mac);
 	return guid_of_mac((const uint8_t[6]){2, 0, a[12], a[13], a[14], a[15]});
@@ -170,7 +171,7 @@ static struct device *device_make(const struct origin *o) REQUIRES(devices_lock)
 	if (!d)
 		return NULL;
 	lock_set_rank(&d->lock, RANK_DEVICE);
-	/* here, as the helper must not read the environment, which the program may change meanwhile */
+	/* not in the helper thread: the program may change the environment meanwhile */
 	d->gids_ordered = config_words(CONFIG_GID_ORDER, d->gid_order, DEVICE_GIDS);
 	d->base.node_type = IBV_NODE_CA;
 	d->base.transport_type = IBV_TRANSPORT_IB;
@@ -200,7 +201,7 @@ static bool is_made_of(const struct device *d, const struct origin *o)
 	       (o->name ? strcmp(d->base.name, o->name) == 0 : !d->renamed);
 }
 
-/* Finds the device, up to date; creates it if there is none. */
+/* Finds or creates the device, up to date. */
 struct device *device_for(const struct origin *o) REQUIRES(devices_lock)
 {
 	struct device *d = NULL;
@@ -215,20 +216,20 @@ struct device *device_for(const struct origin *o) REQUIRES(devices_lock)
 	return d;
 }
 
-bool netif_has(const struct netif *n, const union ibv_gid *address)
+bool netif_has(const struct netif *netif, const union ibv_gid *address)
 {
-	return gid_listed(address, n->address, n->addresses) || (n->loopback && address_is_loopback(address));
+	return gid_listed(address, netif->address, netif->addresses) ||
+	       (netif->loopback && address_is_loopback(address));
 }
 
-/* The interface as a device with this address alone sees it. Loopback has no MAC address, but such devices may be
- * many. */
-struct netif netif_use_address(const struct netif *n, const union ibv_gid *address)
+/* The interface reduced to one address. Loopback has no MAC address, so devices get one from the address. */
+struct netif netif_use_address(const struct netif *netif, const union ibv_gid *address)
 {
-	struct netif one = *n;
+	struct netif one = *netif;
 
-	one.addresses = netif_has(n, address);
+	one.addresses = netif_has(netif, address);
 	one.address[0] = *address;
-	if (n->loopback)
+	if (netif->loopback)
 		memcpy(one.mac,
 		       (const uint8_t[6]){2, 0, address->raw[12], address->raw[13], address->raw[14], address->raw[15]},
 		       sizeof(one.mac));

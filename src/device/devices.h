@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The devices of this process: made when they are first asked for, kept up to date with their interfaces, never freed.
+/* The devices of this process: created at first use, kept up to date with their interfaces, never freed.
  * `devices_lock` guards the table. */
 #ifndef UROCE_DEVICE_DEVICES_H
 #define UROCE_DEVICE_DEVICES_H
@@ -13,22 +13,22 @@ extern struct lock devices_lock;
 /* Reads the interfaces again and calls report() for each device that changed (`changes`: enum device_change). */
 void devices_refresh(void (*report)(struct device *d, unsigned changes));
 
-/* What a device is made of. */
+/* Identity of a device. */
 struct origin {
-	const struct netif *netif; /* of a device with one address: what netif_use_address() gave */
+	const struct netif *netif; /* for a device with one address: from netif_use_address() */
 	const char *name;	   /* NULL: uroceN */
-	union ibv_gid address;	   /* zeros: all of the interface */
-	int node;		   /* -1: that of the interface */
+	union ibv_gid address;	   /* zeros: all of the interface's */
+	int node;		   /* -1: the interface's */
 };
 
-/* Finds the device, up to date; makes it if there is none. NULL: there are DEVICE_LIMIT, or no memory. */
+/* Finds or creates the device, up to date. NULL if there are DEVICE_LIMIT, or without memory. */
 struct device *device_for(const struct origin *o) REQUIRES(devices_lock);
-/* Whether DEVICE_LIMIT have been made. */
+/* True if there are DEVICE_LIMIT devices. */
 bool devices_are_full(void) REQUIRES(devices_lock);
 
-/* Whether the address is one of the interface's; loopback has all of its networks. */
-bool netif_has(const struct netif *n, const union ibv_gid *address);
-/* The interface as a device with this address alone sees it. */
-struct netif netif_use_address(const struct netif *n, const union ibv_gid *address);
+/* True if the interface has the address; loopback has all of its networks. */
+bool netif_has(const struct netif *netif, const union ibv_gid *address);
+/* The interface reduced to one address. */
+struct netif netif_use_address(const struct netif *netif, const union ibv_gid *address);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Entries of UROCE_DEVICES: see entry.h. */
+/* Parser of UROCE_DEVICES. */
 #include "device/entry.h"
 
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@ static bool read_address(const char *text, union ibv_gid *gid)
 	return true;
 }
 
-/* The last four bytes of an address as a number: those in which the addresses of a range differ. */
+/* Last four bytes of an address as a number; the addresses of a range differ there. */
 static uint32_t address_tail(const union ibv_gid *gid)
 {
 	uint32_t tail;
@@ -61,7 +61,7 @@ static const char *parse_nodes(char *text, struct device_entry *e)
 	char *last = cut_range(text);
 
 	if (!read_node(text, &e->node) || !read_node(last ?: text, &e->last_node) || e->last_node < e->node)
-		return "behind '@' stands the number of a NUMA node, or two with '..' between them";
+		return "'@' must be followed by the number of a NUMA node, or by two with '..' between them";
 	return NULL;
 }
 
@@ -84,7 +84,7 @@ static const char *parse_last(const char *text, uint32_t most, struct device_ent
 
 	if (!read_address(text, &last) || memcmp(&last, &e->first, 12) != 0 ||
 	    address_tail(&last) < address_tail(&e->first))
-		return "behind '..' stands the last address of the range, of the same kind as the first";
+		return "'..' must be followed by the last address of the range, of the same family as the first";
 	if (address_tail(&last) - address_tail(&e->first) >= most)
 		return "the range has too many addresses";
 	e->devices = address_tail(&last) - address_tail(&e->first) + 1;
@@ -106,7 +106,7 @@ const char *entry_parse(const char *text, uint32_t most, struct device_entry *e)
 	if (read_address(where, &e->first))
 		why = last ? parse_last(last, most, e) : NULL;
 	else if (last)
-		why = "'..' stands between two addresses";
+		why = "'..' must stand between two addresses";
 	else
 		snprintf(e->interface, sizeof(e->interface), "%s", strlen(where) < IF_NAMESIZE ? where : "?");
 	if (!why && name)
@@ -115,21 +115,21 @@ const char *entry_parse(const char *text, uint32_t most, struct device_entry *e)
 	return why;
 }
 
-union ibv_gid entry_address(const struct device_entry *e, uint32_t n)
+union ibv_gid entry_address(const struct device_entry *e, uint32_t index)
 {
 	union ibv_gid gid = e->first;
-	uint32_t tail = htonl(address_tail(&gid) + n);
+	uint32_t tail = htonl(address_tail(&gid) + index);
 
 	memcpy(gid.raw + 12, &tail, sizeof(tail));
 	return gid;
 }
 
-int entry_node(const struct device_entry *e, uint32_t n)
+int entry_node(const struct device_entry *e, uint32_t index)
 {
-	return e->node + (int)(n * (uint32_t)(e->last_node - e->node + 1) / e->devices);
+	return e->node + (int)(index * (uint32_t)(e->last_node - e->node + 1) / e->devices);
 }
 
-void entry_name(const struct device_entry *e, uint32_t n, char name[IBV_SYSFS_NAME_MAX])
+void entry_name(const struct device_entry *e, uint32_t index, char name[IBV_SYSFS_NAME_MAX])
 {
 	size_t digits = strlen(e->name);
 	unsigned long number;
@@ -139,6 +139,6 @@ void entry_name(const struct device_entry *e, uint32_t n, char name[IBV_SYSFS_NA
 	number = strtoul(e->name + digits, NULL, 10);
 	if (e->devices == 1)
 		memcpy(name, e->name, sizeof(e->name));
-	else /* cannot be cut to another device's name: that would be found to be there already */
-		snprintf(name, IBV_SYSFS_NAME_MAX, "%.*s%lu", (int)min_of(digits, (size_t)50), e->name, number + n);
+	else /* not cut, as a cut name could be another device's */
+		snprintf(name, IBV_SYSFS_NAME_MAX, "%.*s%lu", (int)min_of(digits, (size_t)50), e->name, number + index);
 }

@@ -19,11 +19,11 @@
 
 #define PENDING 64
 
-/* Something that is to be done at a time. */
+/* An action that is due at a time. */
 struct pending {
 	uint64_t at;	    /* ns; 0: free */
 	uint8_t action;	    /* enum rule_action; RULE_ACTIONS: rules of time are due */
-	bool ends;	    /* what it brought about is over */
+	bool ends;	    /* true: ends the action's effect */
 	int pid;	    /* DO_STOP */
 	const char *device; /* "": all */
 };
@@ -31,9 +31,9 @@ struct pending {
 static struct lock pending_lock = LOCK_RANKED(PENDING_FAULTS);
 static struct pending pending[PENDING] GUARDED_BY(pending_lock);
 static int timer_fd GUARDED_BY(pending_lock) = -1;
-static uint32_t users GUARDED_BY(pending_lock); /* open devices */
+static uint32_t users GUARDED_BY(pending_lock); /* number of open devices */
 
-/* What is due before there is a timer waits for faults_begin(). */
+/* Sets the timer for the earliest action. Without a timer, actions wait for faults_begin(). */
 static void set_pending_timer(void) REQUIRES(pending_lock)
 {
 	uint64_t first = NEVER;
@@ -60,14 +60,14 @@ static void add_pending(const struct pending *p)
 	lock_drop(&pending_lock);
 }
 
-static void act_later(const struct inject_verdict *v)
+static void act_later(const struct inject_verdict *verdict)
 {
-	struct pending p = {.at = clock_now(), .action = v->action, .device = v->device};
+	struct pending p = {.at = clock_now(), .action = verdict->action, .device = verdict->device};
 
 	add_pending(&p);
-	p.at += v->value[0];
+	p.at += verdict->value[0];
 	p.ends = true;
-	if ((v->action == DO_PORT_DOWN || v->action == DO_GID_GONE) && v->value[0] != UINT64_MAX)
+	if ((verdict->action == DO_PORT_DOWN || verdict->action == DO_GID_GONE) && verdict->value[0] != UINT64_MAX)
 		add_pending(&p);
 }
 
@@ -88,7 +88,7 @@ static void do_pending(const struct pending *p, uint64_t now)
 	}
 }
 
-/* False: none is due. The earliest comes first. */
+/* Takes the earliest action that is due. False if none is. */
 static bool take_pending(struct pending *due, uint64_t now)
 {
 	unsigned first = PENDING;
@@ -113,19 +113,19 @@ static void handle_pending(void *arg)
 	uint64_t times, now = clock_now();
 
 	if (read((int)(intptr_t)arg, &times, sizeof(times)) < 0)
-		return; /* it was set anew meanwhile */
+		return; /* timer set anew meanwhile */
 	while (take_pending(&due, now))
 		do_pending(&due, now);
 }
 
-/* Nobody knows the timer before it is watched, so that it is not closed meanwhile. */
+/* Makes the timer and watches it before timer_fd is set, so that no other thread closes it meanwhile. */
 static void make_timer(void)
 {
 	int fd = high_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	bool taken = false;
 
 	if (fd < 0 || loop_watch(fd, handle_pending, (void *)(intptr_t)fd)) {
-		log_error("faults of ports and devices will not come about: no thread can watch the time");
+		log_error("faults of ports and devices have no effect: their timer cannot be started");
 	} else {
 		lock_take(&pending_lock);
 		taken = users && timer_fd < 0;
@@ -140,7 +140,7 @@ static void make_timer(void)
 		close(fd);
 }
 
-/* With rules and an open device. */
+/* Makes the timer if there are rules and an open device. */
 static void need_timer(void)
 {
 	bool needed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Definitions shared by all files of this front: export of public functions, and error returns. */
+/* Export of public functions, and error returns. */
 #ifndef UROCE_DEVICE_FRONT_H
 #define UROCE_DEVICE_FRONT_H
 
@@ -15,8 +15,7 @@ enum {
 	PORT = 1, /* the only port */
 };
 
-/* For functions that return the error: `return fail(E)`. For functions that return NULL or -1: `return fail_null(E)`,
- * `return fail_minus(E)`. All set errno. */
+/* Error returns that set errno: fail(E) returns the error, fail_null(E) NULL, fail_minus(E) -1. */
 static inline int fail(int error)
 {
 	errno = error;

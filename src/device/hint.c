@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program that is told the name of a device, and finds none of that name, says that there is no RDMA device, or
- * nothing. So when it reads the list, the words of its command line are looked at, and the variables in which
- * communication libraries are given devices. */
+/* A program that finds no device of the name that it was given says that there is no RDMA device, or nothing. So the
+ * list's reader gets a hint, if a word of the command line, or a variable of a communication library, looks like a
+ * device name. */
 #include "device/hint.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@
 
 #define NAMES_MOST 512
 
-/* What names of RDMA devices begin with: a driver, or the bus. */
+/* Beginnings of names of RDMA devices: a driver, or the bus. */
 static const char *const families[] = {"mlx4_",	 "mlx5_", "bnxt_re", "cxgb4_", "efa_", "hns_", "ionic_", "irdma",
 				       "ocrdma", "qedr",  "rdma_en", "rocep",  "rxe",  "siw",  "uroce"};
 static const char *const variables[] = {"NCCL_IB_HCA", "UCX_NET_DEVICES", "GLOO_IB_DEVICE", "FI_OPX_HFI_SELECT"};
@@ -53,7 +53,7 @@ static void hint_say(const char *word, size_t length, struct device **list, int 
 		 (int)length, word, names, count ? list[0]->netif_name : "lo", (int)length, word);
 }
 
-/* True if a name was found that is not listed: one hint is enough. */
+/* True if a name was found that is not listed. */
 static bool hint_look(const char *text, struct device **list, int count)
 {
 	static const char in_names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
@@ -75,7 +75,7 @@ static bool hint_look(const char *text, struct device **list, int count)
 	return false;
 }
 
-/* The command line, but its first word, with blanks between the words. */
+/* Reads the command line without its first word, with blanks between the words. */
 static void read_words(char *text, size_t room)
 {
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A hint for a program that asks for a device that is not there. */
+/* A hint for a program that asks for a missing device. */
 #ifndef UROCE_DEVICE_HINT_H
 #define UROCE_DEVICE_HINT_H
 
 struct device;
 
-/* The program reads this list. Says at most once per process that it lacks a device. */
+/* Warns, at most once per process, if the program names a device that is not in its list. */
 void hint_missing(struct device **list, int count);
 
 #endif

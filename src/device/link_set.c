@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes the file of ports that are down, and tells all processes: see link_state.h. */
+/* Changes the file of ports that are down, and notifies all processes. */
 
 #include "device/link_set.h"
 
@@ -25,8 +25,9 @@ static int links_socket(void)
 	return socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Fails where there is no such process; and where its queue is full, which says it as well. What another user does not
- * read takes the room of the socket that has sent it: then another socket goes on. */
+/* Notifies all processes. A datagram fails for a slot without a process, and for a full queue, whose owner reads the
+ * file anyway. Datagrams that another user does not read fill the sending socket's buffer; then another socket is
+ * used. */
 static void links_tell(void)
 {
 	struct sockaddr_un address;
@@ -68,7 +69,7 @@ char *links_rewritten(const char *text, struct device *d, bool up, size_t *lengt
 		return NULL;
 	for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
 		size_t bytes = strcspn(line, "\n");
-		const char *word = line + strspn(line, " "); /* as parse_line() finds it */
+		const char *word = line + strspn(line, " "); /* as in parse_line() */
 
 		if (strcspn(word, " \n") != n || strncmp(word, d->base.name, n) != 0)
 			fprintf(out, "%.*s\n", (int)bytes, line);
@@ -80,7 +81,7 @@ char *links_rewritten(const char *text, struct device *d, bool up, size_t *lengt
 	return fclose(out) ? NULL : changed;
 }
 
-/* Readers see the text of before, or all of this one. */
+/* Replaces the file. Readers see the old text or all of the new one. */
 static int links_write(const char *path, const char *text, size_t length)
 {
 	char fresh[PATH_MAX];

@@ -8,12 +8,12 @@
 
 struct device;
 
-/* Takes the port of a device down or up, and tells all processes. 0; -ENODEV: there is no such device; or another
- * -errno. For the command `uroce link`, which finds it by its name. */
+/* Takes the port of a device down or up, and notifies all processes. 0; -ENODEV without such a device; or another
+ * -errno. `uroce link` finds it by this name. */
 int uroce_link_set(const char *device, bool up);
 
-/* For tests: the file's new text, to be freed: the lines of other devices stay, the device's own is new, or gone. NULL:
- * no memory. */
+/* New text of the file, for the caller to free: the lines of other devices stay, the device's own is new, or gone.
+ * NULL without memory. Public for tests. */
 char *links_rewritten(const char *text, struct device *d, bool up, size_t *length);
 
 #endif

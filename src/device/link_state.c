@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports that are down by command: see link_state.h. */
+/* Ports that are down by command. */
 #include "device/link_state.h"
 
 #include <arpa/inet.h>
@@ -26,16 +26,16 @@
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
 #endif
 
-#define BYTES_MOST (64u << 10) /* of the file: more than all devices need */
-#define PATIENCE   (2 * SEC)   /* for another process that writes: it may have been stopped */
+#define BYTES_MOST (64u << 10) /* max bytes of the file: more than all devices need */
+#define PATIENCE   (2 * SEC)   /* max wait for another process that writes: that one may be stopped */
 
 static struct lock links_lock = LOCK_RANKED(LINK_STATE);
 static char (*down)[IBV_SYSFS_NAME_MAX] GUARDED_BY(links_lock);
 static uint32_t downs GUARDED_BY(links_lock);
 
-static char *last GUARDED_BY(monitor_lock); /* what the file said; NULL: there was none */
+static char *last GUARDED_BY(monitor_lock); /* contents of the file; NULL: no file */
 
-/* The namespace's number: by no other is it used again before the next start of the system. */
+/* Cookie of the network namespace, unique until the next boot. */
 static uint64_t namespace_number(void)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -50,7 +50,7 @@ static uint64_t namespace_number(void)
 	return cookie;
 }
 
-/* The file, and to write it, with its lock. -errno, and *why. */
+/* Opens the file, locked if for writing. -errno with a reason in `why`. */
 static int links_open_at(const char *path, bool write, bool make, char why[OWN_FILE_WHY])
 {
 	int flags = write ? O_RDWR : O_RDONLY, fd, err;
@@ -61,26 +61,26 @@ static int links_open_at(const char *path, bool write, bool make, char why[OWN_F
 		if (fd < 0)
 			return fd;
 		if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_mode & 077) { /* others could lock it */
-			snprintf(why, OWN_FILE_WHY, "it is no file that only this user can read: remove it");
+			snprintf(why, OWN_FILE_WHY, "not a file that only this user can read: remove it");
 			close(fd);
 			return -EPERM;
 		}
 		err = write ? own_file_lock(fd, PATIENCE) : 0;
-		/* while this process waited for the lock, another file may have taken its place */
+		/* another file may have taken its place during the wait for the lock */
 		if (!err && (!write || (!fstat(fd, &st) && st.st_nlink)))
 			return fd;
 		close(fd);
 		if (err) {
 			snprintf(why, OWN_FILE_WHY, "%s",
-				 err == -EBUSY ? "another `uroce link` that has locked it does not go on: end it"
+				 err == -EBUSY ? "another `uroce link` holds its lock and does not finish: end it"
 					       : strerror(-err));
 			return err;
 		}
 	}
 }
 
-/* It is where all containers of the network namespace may see it; if another user has made something of that name, in
- * this user's folder (host/name.h), where it is looked for first. */
+/* Opens the file in /dev/shm, where all containers of the network namespace may see it, or in this user's folder
+ * (host/name.h), which is searched first, if another user has taken the name. */
 static int links_find(char path[PATH_MAX], bool write, char why[OWN_FILE_WHY])
 {
 	static const char *const places[] = {"/dev/shm", "/tmp"};
@@ -126,7 +126,7 @@ static void *links_room(void *list, uint32_t count, size_t size)
 	return count & (count - 1) ? list : realloc(list, (count ? 2 * (size_t)count : 1) * size);
 }
 
-/* One line: "NAME ADDRESS ...". */
+/* Parses a line "NAME ADDRESS ...". */
 static void parse_line(char *line, union ibv_gid **gids, uint32_t *count)
 {
 	char *save, *word = strtok_r(line, " \n", &save);
@@ -204,7 +204,7 @@ bool link_is_down(const char *device)
 	return found;
 }
 
-/* ---- telling ---- */
+/* ---- notification ---- */
 
 socklen_t links_name(struct sockaddr_un *address, unsigned slot)
 {
@@ -224,7 +224,7 @@ int links_listen(unsigned slot)
 	return err ?: fd;
 }
 
-/* Any process may send such a datagram: it says no more than that the file is worth a look. */
+/* Any process may send such a datagram, which only says that the file may have changed. */
 bool links_told(int socket)
 {
 	bool any = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The addresses at which a context receives datagrams: see listen.h. */
+/* Binding of a context's addresses. */
 #include "device/listen.h"
 
 #include <stdlib.h>

@@ -15,9 +15,9 @@ struct path;
 struct listen {
 	struct device *device; /* constant */
 	struct lock lock;
-	struct path *paths GUARDED_BY(&lock); /* paths that are bound */
-	uint32_t count GUARDED_BY(&lock);     /* number of entries in `paths` */
-	uint32_t users GUARDED_BY(&lock);     /* address handles and UD QPs that use them */
+	struct path *paths GUARDED_BY(&lock); /* bound paths */
+	uint32_t count GUARDED_BY(&lock);     /* entries in `paths` */
+	uint32_t users GUARDED_BY(&lock);     /* address handles and UD QPs */
 };
 
 /* For an address handle: sets path->port to the port of path->sgid. 0, or the error of loop_attach(). */
@@ -25,9 +25,9 @@ int listen_at(struct listen *l, struct path *path) EXCLUDES(l->lock);
 /* For a UD QP that starts to receive: binds every address of the device that can be bound. 0, or the error of
  * loop_attach() if none can be bound. */
 int listen_everywhere(struct listen *l) EXCLUDES(l->lock);
-/* Call once for each successful call above. */
+/* Undoes one successful call of the above. */
 void listen_leave(struct listen *l) EXCLUDES(l->lock);
-/* The context is closed: drops all remaining uses. No UD QP of the context can send any more. */
+/* Drops all remaining uses, when the context is closed. No UD QP of the context can send any more. */
 void listen_end(struct listen *l) EXCLUDES(l->lock);
 
 #endif

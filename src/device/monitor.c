@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Watches interfaces and the file of `uroce link`: see monitor.h. */
+/* Watch of interfaces and of the file of `uroce link`. */
 #include "device/monitor.h"
 
 #include <unistd.h>
@@ -17,8 +17,8 @@
 
 struct lock monitor_lock = LOCK_RANKED(MONITOR); /* guards all below */
 static struct list users GUARDED_BY(monitor_lock) = {&users, &users};
-static int watch GUARDED_BY(monitor_lock) = -1; /* of interfaces ... */
-static int told GUARDED_BY(monitor_lock) = -1;	/* ... and of `uroce link` */
+static int watch GUARDED_BY(monitor_lock) = -1; /* socket with changes of interfaces */
+static int told GUARDED_BY(monitor_lock) = -1;	/* socket with notices of `uroce link` */
 static void (*follower)(struct device *d, unsigned changes) GUARDED_BY(monitor_lock);
 
 static void monitor_report(struct device *d, unsigned changes)
@@ -48,7 +48,7 @@ void monitor_follow(void (*follow)(struct device *d, unsigned changes))
 	lock_drop(&monitor_lock);
 }
 
-/* A process that has nothing open is told nothing, and reads the file each time. */
+/* True if the file has changed. A process without open devices gets no notices, and reads the file each time. */
 static bool links_have_changed(void) REQUIRES(monitor_lock)
 {
 	bool changed = (told < 0 || links_told(told)) && links_read();
@@ -91,14 +91,14 @@ void monitor_join(struct monitor_user *u, unsigned slot)
 
 	lock_take(&monitor_lock);
 	if (list_empty(&users)) {
-		fd = watch = netif_watch(); /* without it, the addresses stay those of the start */
+		fd = watch = netif_watch(); /* without it, the addresses stay as they are */
 		link = told = links_listen(slot);
 	}
 	list_append(&users, &u->link);
-	if (links_read()) /* after the socket is there, so that no change is missed */
+	if (links_read()) /* after the socket exists, so that no change is missed */
 		loop_renew_down();
-	devices_refresh(monitor_report); /* reports changes since the list was made; called after the watch starts, so
-					    that none is missed */
+	devices_refresh(monitor_report); /* reports changes since the list was made; after the watch starts, so that
+					    none is missed */
 	lock_drop(&monitor_lock);
 	if (fd >= 0)
 		loop_watch(fd, monitor_handle, NULL);
@@ -106,7 +106,7 @@ void monitor_join(struct monitor_user *u, unsigned slot)
 		loop_watch(link, monitor_handle, NULL);
 }
 
-/* Without the lock: waits for monitor_handle(), which takes it. */
+/* Closes a socket, without the lock: waits for monitor_handle(), which takes it. */
 static void watch_no_more(int fd)
 {
 	if (fd < 0)

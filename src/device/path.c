@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Conversion of an address vector to a path: see path.h. */
+/* Conversion of an address vector to a path. */
 #include "device/path.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "link/netif.h"
 #include "object/qp.h"
 
-/* An address vector without GRH names a LID: the low half of an IPv4 address in the same /16 network as the
- * port's first one, see device_lid(). */
+/* Resolves the LID of an address vector without GRH: the low half of an IPv4 address in the same /16 network as the
+ * port's first one (device_lid()). */
 static int resolve_lid(struct device *d, uint16_t lid, struct path *p)
 {
 	int index = device_first_gid(d, true, &p->sgid);
@@ -60,7 +60,7 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 
 int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *p)
 {
-	/* the hop limit that the kernel's rxe always sends: programs set 0 or 1 and expect routed packets */
+	/* hop limit that the kernel's rxe always sends: programs set 0 or 1 and expect routed packets */
 	enum { HOP_LIMIT = 64 };
 	int error;
 

@@ -23,7 +23,7 @@ PUBLIC const char *ibv_get_sysfs_path(void)
 	return set && *set ? set : "/sys";
 }
 
-/* As in libibverbs: removes the newline at the end, and appends a 0 byte if there is room. */
+/* Removes the newline at the end, and appends a 0 byte if there is room, as libibverbs does. */
 static int sysfs_finish(char *buf, size_t size, size_t got)
 {
 	if (got && buf[got - 1] == '\n')

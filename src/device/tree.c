@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The adapter's files in /sys and /dev: see tree.h. */
+/* Lookup of paths in the trees. */
 #include "device/tree.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "object/hca.h"
 #include "port/count.h"
 
-/* The driver is loaded, or the program has found a GPU already. */
+/* True if the driver is loaded, or the program has found a GPU already. */
 static bool has_nvidia(void)
 {
 	const char *driver;
@@ -34,7 +34,7 @@ static bool has_nvidia(void)
 
 static const struct {
 	const char *path;
-	bool nvidia; /* there where memory of one of NVIDIA's GPUs can be registered */
+	bool nvidia; /* exists where memory of NVIDIA GPUs can be registered */
 } roots[] = {
 	{"/sys/class/infiniband", false}, {"/dev/infiniband", false}, {TREE_PCI, false},
 	{TREE_PEER_MEMORY, true},	  {TREE_PEER_MODULE, true},
@@ -70,29 +70,29 @@ static bool part_is(const char *path, const char *name)
 	return strlen(name) == n && memcmp(path, name, n) == 0;
 }
 
-/* The n-th name that a wildcard stands for at this place; NULL after the last. */
-static const char *expand(char wildcard, const struct devices *all, const struct tree_place *p, unsigned n,
+/* Name number `index` of a wildcard at this place; NULL after the last. */
+static const char *expand(char wildcard, const struct devices *all, const struct tree_place *p, unsigned index,
 			  char *buffer, size_t size)
 {
 	if (wildcard == 'g') {
-		snprintf(buffer, size, "%u", n);
-		return n < DEVICE_GIDS ? buffer : NULL;
+		snprintf(buffer, size, "%u", index);
+		return index < DEVICE_GIDS ? buffer : NULL;
 	}
 	if (wildcard == 'i')
-		return n == 0 ? p->device->netif_name : NULL;
-	if (n >= (unsigned)all->count)
+		return index == 0 ? p->device->netif_name : NULL;
+	if (index >= (unsigned)all->count)
 		return NULL;
 	if (wildcard == 'p') {
-		tree_pci_address(all->list[n], buffer, size);
-		return device_has_one_address(all->list[n]) ? buffer : "";
+		tree_pci_address(all->list[index], buffer, size);
+		return device_has_one_address(all->list[index]) ? buffer : "";
 	}
 	if (wildcard == 'm') {
-		snprintf(buffer, size, "umad%u", tree_mad_minor(all->list[n]));
+		snprintf(buffer, size, "umad%u", tree_mad_minor(all->list[index]));
 		return adapter_is_infiniband() ? buffer : "";
 	}
 	if (wildcard == 'd' && p->device)
-		return all->list[n] == p->device ? p->device->base.name : "";
-	return wildcard == 'd' ? all->list[n]->base.name : all->list[n]->base.dev_name;
+		return all->list[index] == p->device ? p->device->base.name : "";
+	return wildcard == 'd' ? all->list[index]->base.name : all->list[index]->base.dev_name;
 }
 
 static bool part_matches(const char *pattern, const char *part, const struct devices *all, struct tree_place *p)
@@ -103,7 +103,7 @@ static bool part_matches(const char *pattern, const char *part, const struct dev
 	if (*pattern != '%')
 		return part_length(pattern) == part_length(part) && memcmp(pattern, part, part_length(part)) == 0;
 	for (unsigned n = 0; (name = expand(pattern[1], all, p, n, buffer, sizeof(buffer))); n++) {
-		if (!*name || !part_is(part, name)) /* "": this device has no such thing */
+		if (!*name || !part_is(part, name)) /* "": not on this device */
 			continue;
 		if (pattern[1] == 'g')
 			p->index = n;
@@ -114,8 +114,8 @@ static bool part_matches(const char *pattern, const char *part, const struct dev
 	return false;
 }
 
-/* Advances in the row's pattern and in the path while they match. Both then point to the rest, at the start of a part
- * or at the end. */
+/* Advances in the row's pattern and in the path while they match. Both then point to the rest, at the start of a
+ * part or at the end. */
 static void walk(const char **pattern, const char **path, const struct devices *all, struct tree_place *p)
 {
 	while (**pattern && **path && part_matches(*pattern, *path, all, p)) {
@@ -126,8 +126,7 @@ static void walk(const char **pattern, const char **path, const struct devices *
 	}
 }
 
-/* Lists the next part of a row in this directory, unless it was just listed: rows with the same beginning are adjacent.
- */
+/* Lists the next part of a row in this directory, unless just listed: rows with the same beginning are adjacent. */
 static void list_names(FILE *out, const char *pattern, const struct devices *all, const struct tree_place *p,
 		       const char **listed)
 {
@@ -174,7 +173,7 @@ static int tree_look(const char *path, const struct devices *all, struct tree_no
 				node->error = tree_fill_counter(out, &p, tree_rows[i].counter);
 			else if (tree_rows[i].fill)
 				node->error = tree_rows[i].fill(out, &p);
-			if (node->error == ENOENT) { /* not this device: a row below may have it */
+			if (node->error == ENOENT) { /* not on this device: a row below may match */
 				node->error = 0;
 				continue;
 			}

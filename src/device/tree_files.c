@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contents of the files: see tree_files.h. */
+/* Contents of the files. */
 
 #include "device/tree_files.h"
 
@@ -73,7 +73,7 @@ static int fill_firmware(FILE *out, const struct tree_place *p)
 	return 0;
 }
 
-/* As mlx5 and mlx4 have it, "MT4123"; uroce is of no such type. */
+/* Part number as in mlx5 and mlx4, "MT4123"; uroce's own type has none. */
 static int fill_type(FILE *out, const struct tree_place *p)
 {
 	const struct ibv_device_attr *a = &adapter()->attr;
@@ -114,7 +114,7 @@ static int fill_physical_state(FILE *out, const struct tree_place *p)
 	return 0;
 }
 
-/* The rate file in the kernel's format. */
+/* Rate in the kernel's format. */
 static int fill_rate(FILE *out, const struct tree_place *p)
 {
 	struct port_rate r;
@@ -224,7 +224,7 @@ static int fill_from(FILE *out, const char *path)
 	return 0;
 }
 
-/* A file of the interface's own device, if it has one: the adapter has the same NUMA node as that. */
+/* Copies a file of the interface's own device, if any: the adapter has the same NUMA node. */
 static int fill_from_netif(FILE *out, const struct tree_place *p, const char *name)
 {
 	char path[128];
@@ -238,7 +238,7 @@ void tree_pci_address(const struct device *d, char *buffer, size_t size)
 	snprintf(buffer, size, TREE_PCI_DOMAIN ":%02x:00.0", (unsigned)d->number & 0xff);
 }
 
-/* A device of a whole interface has a directory of its own in place of the link. */
+/* Links to the PCI function. The device of a whole interface has a directory instead. */
 static int fill_pci_link(FILE *out, const struct tree_place *p)
 {
 	char address[16];
@@ -265,7 +265,7 @@ static int fill_numa_node(FILE *out, const struct tree_place *p)
 	return 0;
 }
 
-/* A file of the NUMA node that the device has been given; a machine may have no such node. */
+/* Copies a file of the NUMA node given to the device, if the machine has such a node. */
 static int fill_from_node(FILE *out, const struct tree_place *p, const char *name)
 {
 	char path[64];
@@ -283,7 +283,7 @@ static int fill_cpu_list(FILE *out, const struct tree_place *p)
 	return 0;
 }
 
-/* All processors, in words of 32 bits, the highest first. */
+/* Mask of all processors, in words of 32 bits, the highest first. */
 static int fill_cpus(FILE *out, const struct tree_place *p)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -300,14 +300,14 @@ static int fill_cpus(FILE *out, const struct tree_place *p)
 	return 0;
 }
 
-/* A counter: a counter of the interface (`of` is its offset in struct count), shown in units of `unit` bytes; or, with
- * unit 0, one of enum hca_counter. */
+/* A counter: of the interface (`of`: offset in struct count) in units of `unit` bytes, or, with unit 0, one of enum
+ * hca_counter. */
 struct tree_counter {
 	size_t of;
 	unsigned unit;
 };
 
-/* The sum over other processes of the user. */
+/* Sum over other processes of the user. */
 struct others {
 	const char *device;
 	size_t offset; /* in struct stat_device */
@@ -333,8 +333,8 @@ static void add_other(pid_t pid, int given, void *arg)
 	}
 }
 
-/* A program that has no device open looks at the port from outside: it sees what all processes do together. One that
- * has sees what it does itself, as if each process had an adapter. */
+/* Count of other processes, for a program without an open device, which sees the port from outside. A program with
+ * one sees its own count, as if each process had an adapter. */
 static uint64_t counted_by_others(const struct tree_place *p, const struct tree_counter *counter)
 {
 	struct others o = {p->device->base.name, 0, 0};
@@ -434,7 +434,7 @@ const struct tree_row tree_rows[] = {
 	{IB "ports/1/gid_attrs/ndevs/" GID, TREE_FILE, .fill = fill_gid_interface},
 	{IB "ports/1/gid_attrs/types/" GID, TREE_FILE, .fill = fill_gid_type},
 	{IB "ports/1/gids/" GID, TREE_FILE, .fill = fill_gid},
-	/* names of mlx5, or of rxe where mlx5 has none */
+	/* names as in mlx5, or as in rxe where mlx5 has none */
 	ENGINE_COUNTER("duplicate_request", HCA_DUPLICATES),
 	ENGINE_COUNTER("local_ack_timeout_err", HCA_TIMEOUTS),
 	ENGINE_COUNTER("out_of_buffer", HCA_NO_RECEIVE),

@@ -96,7 +96,7 @@ def test_a_stopped_link():
             run("uroce", "stat", str(program.pid))
             program.terminate()
         said = run("uroce", "link", "up", DEVICE, status=1)
-        check("another one waits", "another `uroce link` that has locked it does not go on" in said, said)
+        check("another one waits", "another `uroce link` holds its lock and does not finish" in said, said)
     run("uroce", "link", "up", DEVICE)
     check("nothing is left of it", not [f for f in os.listdir("/dev/shm") if f.startswith(os.path.basename(links_file()))])
 

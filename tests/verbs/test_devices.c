@@ -65,7 +65,7 @@ static void UROCE_DEVICES_says_which(void **state)
 		{"127.0.0.1..127.0.0.2=r@0..1,10.9.8.7=r9@3", "r0 r1 r9", NULL},
 		{"127.0.0.2..127.0.0.1=r", "", "the last address of the range"},
 		{"127.0.0.1..127.0.9.1=r", "", "too many addresses"},
-		{"lo..uc1=r", "", "'..' stands between two addresses"},
+		{"lo..uc1=r", "", "'..' must stand between two addresses"},
 		{"127.0.0.1=r@", "", "the number of a NUMA node"},
 		{"127.0.0.1=r@1..0", "", "the number of a NUMA node"},
 		{"10.9.8.6=r", "", "no network interface has this address"},

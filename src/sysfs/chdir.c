@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls that change and tell the working directory. */
+/* The calls that change and return the working directory. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "sysfs/cwd.h"
 #include "sysfs/face.h"
 
-/* What programs call that were built with _FORTIFY_SOURCE. */
+/* Variants for programs built with _FORTIFY_SOURCE. */
 char *__getcwd_chk(char *buffer, size_t size, size_t room);
 
 PUBLIC int chdir(const char *path)

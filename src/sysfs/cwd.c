@@ -11,20 +11,21 @@
 
 #define VARIABLE "UROCE_SYSFS_CWD="
 
-/* Each that a program has been in, once. They are few, and stay, as another thread may be reading. */
+/* Directories that the program has been in, each once. They are few, and never freed, as another thread may be
+ * reading. */
 static struct known {
 	struct known *next;
 	char path[];
 } * _Atomic all;
 
-static _Atomic(const char *) current; /* NULL: the kernel's */
+static _Atomic(const char *) current; /* NULL: the kernel's directory */
 
 const char *cwd_of_ours(void)
 {
 	return atomic_load_explicit(&current, memory_order_acquire); /* pairs with cwd_set() */
 }
 
-/* NULL and ENOMEM. */
+/* The stored copy of a path. NULL with ENOMEM. */
 static const char *keep(const char *path)
 {
 	struct known *first = atomic_load_explicit(&all, memory_order_acquire), *k; /* pairs with the release below */
@@ -37,13 +38,13 @@ static const char *keep(const char *path)
 		return NULL;
 	strcpy(k->path, path);
 	k->next = first;
-	/* two threads that come at once may both add it */
+	/* two threads at the same time may both add it */
 	while (!atomic_compare_exchange_weak_explicit(&all, &k->next, k, memory_order_release, memory_order_relaxed))
 		;
 	return k->path;
 }
 
-/* The nearest that is there above it, for the kernel. */
+/* Moves the kernel's directory to the nearest existing one above. */
 static void go_near(const char *path)
 {
 	char above[PATH_MAX];
@@ -75,7 +76,7 @@ int cwd_left(int result)
 
 /* ---- for the next program ---- */
 
-/* Shells call this one; the others of its family call it within the C library. */
+/* Shells call execve(); the C library calls the other variants internally. */
 PUBLIC int execve(const char *file, char *const argv[], char *const environment[])
 {
 	char variable[sizeof(VARIABLE) + PATH_MAX];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A working directory that only we have. The kernel's is the nearest directory above that is really there; a program
- * that is executed learns of ours by a variable. Any thread may call. */
+/* A working directory in our trees. The kernel's is the nearest existing directory above; an executed program gets
+ * ours by a variable. Any thread may call. */
 #ifndef UROCE_SYSFS_CWD_H
 #define UROCE_SYSFS_CWD_H
 
-/* An absolute path that stays; NULL: the kernel's is the working directory. */
+/* Absolute path, never freed; NULL if the kernel's is the working directory. */
 const char *cwd_of_ours(void);
-/* The directory is ours from now on. 0, or -1 and ENOMEM. */
+/* Makes a directory of ours the working directory. 0, or -1 with ENOMEM. */
 int cwd_set(const char *path);
-/* The kernel's call that changes it had that result, which is returned: if it is 0, the directory is the kernel's. */
+/* Passes on the result of a call that changes the kernel's directory: 0 makes that the working directory. */
 int cwd_left(int result);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* opendir() and what follows. Our DIR is a slot of an array, so that it is told from the C library's by its
- * address. */
+/* opendir() and related calls. A DIR of ours is a slot of an array, so its address tells it from the C library's. */
 #include "sysfs/face.h"
 
 #include <dirent.h>
@@ -12,15 +11,15 @@
 
 struct directory {
 	_Atomic bool used;
-	int fd;		   /* what dirfd() gives; -1: not asked for yet */
+	int fd;		   /* result of dirfd(); -1: not asked for yet */
 	char *names;	   /* each ended by a 0 */
-	size_t length, at; /* bytes of `names`, and where readdir() is */
-	int dots;	   /* how many of "." and ".." it has given */
+	size_t length, at; /* bytes of `names`, and position of readdir() */
+	int dots;	   /* how many of "." and ".." have been returned */
 	char path[PATH_MAX];
 	struct dirent entry;
 };
 
-/* Programs read these directories one by one. */
+/* Slots; programs read these directories one by one. */
 static struct directory directories[16];
 
 static struct directory *directory_of(DIR *dir)
@@ -30,7 +29,7 @@ static struct directory *directory_of(DIR *dir)
 	return d >= directories && d < directories + ARRAY_SIZE(directories) ? d : NULL;
 }
 
-/* A free slot, taken; NULL and EMFILE. */
+/* Takes a free slot. NULL with EMFILE. */
 static struct directory *directory_take(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
@@ -113,7 +112,7 @@ PUBLIC int closedir(DIR *dir)
 	return 0;
 }
 
-/* The next name; NULL after the last. */
+/* Next name, or NULL. */
 static const char *next_name(struct directory *d)
 {
 	static const char *const dots[] = {".", ".."};
@@ -135,7 +134,7 @@ static bool directory_read_entry(struct directory *d, struct dirent *entry)
 	if (!name)
 		return false;
 	*entry = (struct dirent){
-		.d_ino = 1, /* stat() tells the right one; 0 would mean that there is no entry */
+		.d_ino = 1, /* stat() returns the real one; 0 would mean no entry */
 		.d_off = (off_t)(d->dots + d->at),
 		.d_reclen = sizeof(*entry),
 		.d_type = DT_UNKNOWN,
@@ -171,8 +170,7 @@ READDIR(readdir64, dirent64)
 READDIR_R(readdir_r, dirent)
 READDIR_R(readdir64_r, dirent64)
 
-/* A place is how many dots have been given and what offset was reached: the dots come first, so their sum
- * tells. */
+/* A position is the number of dots returned plus the offset: the dots come first, so the sum is unique. */
 PUBLIC long telldir(DIR *dir)
 {
 	struct directory *d = directory_of(dir);
@@ -210,7 +208,7 @@ static void free_entries(struct dirent **entries, int count)
 typedef int (*filter_fn)(const struct dirent *);
 typedef int (*compare_fn)(const struct dirent **, const struct dirent **);
 
-/* -1 and errno as scandir(). */
+/* As scandir(): -1 with errno. */
 static int scan(struct face *f, enum finding found, struct dirent ***list, filter_fn filter, compare_fn compare)
 {
 	DIR *dir = found == FACE_OURS ? directory_open_found(f, -1) : NULL;

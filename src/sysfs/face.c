@@ -14,11 +14,11 @@
 #define COUNTER_NAME   "uroce-counter:"
 #define LINKS_LIMIT    8
 
-/* Set once a directory of ours has been opened, or a file that changes: only then can a descriptor be one of them. */
+/* True once a directory of ours, or a file that changes, has been opened: only then can a descriptor be one of them. */
 static _Atomic bool directory_opened;
 _Atomic bool counter_opened;
 
-/* The path in the name of a memfd. */
+/* Path in the name of a memfd. */
 static bool path_of(int fd, const char *before, char path[PATH_MAX])
 {
 	static const char after[] = " (deleted)";
@@ -50,13 +50,13 @@ void face_renew(int fd)
 	int error = errno;
 
 	if (path_of(fd, "/memfd:" COUNTER_NAME, path) && !uroce_tree_read(path, &node)) {
-		(void)!pwrite(fd, node.text, node.length, 0); /* what it says gets no shorter */
+		(void)!pwrite(fd, node.text, node.length, 0); /* contents get no shorter */
 		free(node.text);
 	}
 	errno = error;
 }
 
-/* Without empty parts, "." and "..", in place. */
+/* Removes empty parts, "." and "..", in place. */
 static void normalise(char *path)
 {
 	char *out = path, *save, *part = strtok_r(path, "/", &save);
@@ -79,7 +79,7 @@ static void normalise(char *path)
 	*out = 0;
 }
 
-/* The path from the root, into f->buffer. False if it cannot be told, or if it is too long to be ours. */
+/* Absolute path, in f->buffer. False if unknown, or too long to be ours. */
 static bool make_absolute(struct face *f, int dirfd, const char *path)
 {
 	size_t n = 0;
@@ -110,7 +110,7 @@ static bool make_absolute(struct face *f, int dirfd, const char *path)
 	return true;
 }
 
-/* From a link that was found to where it points. False if that is too long. */
+/* Follows a link that was found. False if the path gets too long. */
 static bool follow_link(struct face *f)
 {
 	char path[PATH_MAX];
@@ -153,12 +153,12 @@ enum finding face_find(struct face *f, int dirfd, const char *path, bool follow)
 		return FACE_THEIRS;
 	if (!make_absolute(f, dirfd, path))
 		return FACE_THEIRS;
-	directory = path[strlen(path) - 1] == '/'; /* then a link at the end is followed in any case */
+	directory = path[strlen(path) - 1] == '/'; /* the slash means that a link at the end is followed */
 	for (int links = 0; links < LINKS_LIMIT; links++) {
 		int error = uroce_tree_read(f->buffer, &f->node);
 
 		if (error < 0) {
-			if (!links && (within || strstr(path, ".."))) /* out of a directory that only we have */
+			if (!links && (within || strstr(path, ".."))) /* out of a directory of ours */
 				f->path = *f->buffer ? f->buffer : "/";
 			if (links && directory)
 				strcat(f->buffer, "/"); /* follow_link() has left room */
@@ -201,7 +201,7 @@ static int face_open_file(const struct face *f, unsigned memfd_flags)
 	}
 	if (!f->node.changes)
 		fcntl(fd, F_ADD_SEALS,
-		      F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW); /* without, it is still our own copy */
+		      F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW); /* if it fails, the memfd is still our own copy */
 	return fd;
 }
 
@@ -218,7 +218,7 @@ int face_open(const struct face *f, int flags)
 		       : writes		   ? face_fail(EACCES)
 					   : face_open_file(f, memfd_flags);
 	case TREE_DEVICE:
-		/* it is there and may be opened: that is all that programs want to know */
+		/* exists and may be opened: programs need no more */
 		return flags & O_DIRECTORY ? face_fail(ENOTDIR) : NEXT(open)("/dev/null", flags & ~O_CREAT);
 	case TREE_LINK:
 		break;

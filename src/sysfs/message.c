@@ -70,8 +70,7 @@ void netlink_name(struct message *m, const struct device *d)
 	put_text(m, RDMA_NLDEV_ATTR_DEV_NAME, d->name);
 }
 
-/* A socket that is full loses messages. The kernel would wait with the rest of a list until there is room; here, its
- * end says ENOBUFS. */
+/* A full socket loses messages. The kernel would pause a long list; here, its end has ENOBUFS. */
 void netlink_tell(const struct asker *to, const struct message *m)
 {
 	if (NEXT(sendto)(to->fd, m, m->header.nlmsg_len, MSG_DONTWAIT, (const struct sockaddr *)&to->address,

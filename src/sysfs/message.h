@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages of netlink to rdma(8), attribute by attribute. Any thread; a message belongs to its caller. */
+/* Netlink messages to rdma(8), attribute by attribute. Any thread; a message belongs to its caller. */
 #ifndef UROCE_SYSFS_MESSAGE_H
 #define UROCE_SYSFS_MESSAGE_H
 
@@ -20,32 +20,32 @@ struct message {
 	};
 };
 
-/* The request that is answered: its socket and sequence number. */
+/* The request to answer: its socket and sequence number. */
 struct asker {
 	const struct nlmsghdr *request;
 	struct sockaddr_nl address;
 	int fd;	   /* socket to answer from */
-	int to;	   /* socket of the program, which has the address */
-	int *full; /* set if the socket has lost a message: -ENOBUFS */
+	int to;	   /* the program's socket, which has the address */
+	int *full; /* set to -ENOBUFS if the socket has lost a message */
 };
 
-/* An empty message, in answer to the request. */
+/* Begins an answer to the request. */
 void netlink_begin(struct message *m, const struct asker *to, uint16_t type, uint16_t flags);
-/* The device is named first, in each answer. */
+/* Adds the device's name, the first attribute of each answer. */
 void netlink_name(struct message *m, const struct device *d);
-/* The caller knows that there is room. */
+/* Adds an attribute. There must be room. */
 void netlink_put(struct message *m, uint16_t type, const void *value, size_t size);
-/* An attribute with that value. */
+/* Adds an attribute with that value. */
 void put_u8(struct message *m, uint16_t type, uint8_t value);
 void put_u32(struct message *m, uint16_t type, uint32_t value);
 void put_u64(struct message *m, uint16_t type, uint64_t value);
 void put_text(struct message *m, uint16_t type, const char *text);
-/* What is put from nest_begin() to nest_end() is within an attribute. */
+/* Nests the attributes between nest_begin() and nest_end(). */
 uint32_t nest_begin(struct message *m, uint16_t type);
 void nest_end(struct message *m, uint32_t nest);
-/* Sends it; *full is set if the socket has no room. */
+/* Sends the message; sets *full if the socket has no room. */
 void netlink_tell(const struct asker *to, const struct message *m);
-/* The number of that attribute in the request. 0: it is not there. */
+/* Value of an attribute of the request, or 0. */
 uint32_t number_in(const struct nlmsghdr *request, uint16_t type);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rdma(8) and programs like it ask the kernel by netlink: which devices there are, and their ports. They get a
- * socket of NETLINK_USERSOCK in place of one of NETLINK_RDMA, which is as good for all but sending: what they send to
- * the kernel is answered here, by messages to that socket. Messages and attributes are those of rdma_netlink.h.
- * Whatever else is asked is EOPNOTSUPP. */
+/* Answers to rdma(8) and similar programs that ask the kernel by netlink for devices and ports. They get a
+ * NETLINK_USERSOCK socket in place of a NETLINK_RDMA one, which differs only in sending: what is sent to the kernel
+ * is answered here, by messages to that socket. Messages and attributes are those of rdma_netlink.h. Other requests
+ * get EOPNOTSUPP. */
 #include "sysfs/face.h"
 
 #include <linux/netlink.h>
@@ -20,14 +20,14 @@
 #include "sysfs/resource.h"
 
 #define VERBS	"/sys/class/infiniband_verbs"
-#define REQUEST 8192 /* bytes that are looked at of what a program sends */
-/* RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, which headers before Linux 5.12 do not have. */
+#define REQUEST 8192 /* max bytes of a program's message that are parsed */
+/* RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK, missing in headers before Linux 5.12. */
 #define COPY_ON_FORK 93
 
-/* Set once such a socket has been opened: only then can a descriptor be one. */
+/* True once such a socket has been opened: only then can a descriptor be one. */
 static _Atomic bool opened;
 
-/* A line of a file, or the first name in a directory. False: there is none. */
+/* Reads a line of a file, or the first name in a directory. False if there is none. */
 static bool netlink_read_line(char *line, size_t size, const char *format, const char *name)
 {
 	struct tree_node node;
@@ -55,13 +55,13 @@ static bool find_device(const char *verbs, struct device *d)
 	if (strncmp(verbs, "uverbs", 6) || !netlink_read_line(d->name, sizeof(d->name), VERBS "/%s/ibdev", verbs) ||
 	    !netlink_read_line(line, sizeof(line), VERBS "/%s/dev", verbs) || sscanf(line, "%*u:%u", &minor) != 1)
 		return false;
-	d->index = minor - TREE_MINOR + 1; /* as ibv_get_device_index() has it */
+	d->index = minor - TREE_MINOR + 1; /* as in ibv_get_device_index() */
 	return true;
 }
 
 /* ---- attributes ---- */
 
-/* A file that is not there leaves its attribute out. */
+/* Adds a GUID from a file, unless the file is missing. */
 static void put_guid(struct message *m, uint16_t type, const char *path, const struct device *d)
 {
 	unsigned part[4];
@@ -101,7 +101,7 @@ static void describe_device(struct message *m, const struct device *d)
 {
 	char line[64];
 
-	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, 1); /* so many ports */
+	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, 1); /* number of ports */
 	if (netlink_read_line(line, sizeof(line), "/sys/class/infiniband/%s/fw_ver", d->name))
 		put_text(m, RDMA_NLDEV_ATTR_FW_VERSION, line);
 	put_guid(m, RDMA_NLDEV_ATTR_NODE_GUID, "/sys/class/infiniband/%s/node_guid", d);
@@ -123,7 +123,8 @@ static void describe_port(struct message *m, const struct device *d)
 	}
 }
 
-/* Devices belong to the network namespace of their interfaces; before fork() ibv_fork_init() is not needed. */
+/* Network namespace mode, and copy-on-fork: devices belong to the network namespace of their interfaces;
+ * ibv_fork_init() is not needed. */
 static void describe_system(struct message *m, const struct device *d)
 {
 	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 0);
@@ -132,9 +133,9 @@ static void describe_system(struct message *m, const struct device *d)
 
 static const struct command {
 	void (*describe)(struct message *m, const struct device *d);
-	bool of_device;	 /* or of none */
-	bool names_port; /* 1, unless all are asked for */
-	bool dumps_all;	 /* devices, if all are asked for; else ports of the one named */
+	bool of_device;	 /* false: for no device */
+	bool names_port; /* port 1; not for a list of all devices */
+	bool dumps_all;	 /* devices, for a list of all; else ports of one device */
 } commands[RDMA_NLDEV_NUM_OPS] = {
 	[RDMA_NLDEV_CMD_GET] = {describe_device, .of_device = true, .dumps_all = true},
 	[RDMA_NLDEV_CMD_PORT_GET] = {describe_port, .of_device = true, .names_port = true},
@@ -152,7 +153,7 @@ static void answer_one(const struct asker *a, const struct command *c, const str
 	netlink_tell(a, &m);
 }
 
-/* Of those whose index that is, or of all: their number. */
+/* Answers for the device of that index, or all devices. Returns their number. */
 static unsigned answer_devices(const struct asker *a, const struct command *c, uint32_t index, uint16_t flags)
 {
 	struct tree_node node;
@@ -170,10 +171,10 @@ static unsigned answer_devices(const struct asker *a, const struct command *c, u
 	return count;
 }
 
-/* Lists may be long: they get `parts` quarters of the most that a socket may hold, so that their end finds room. */
+/* Waits until the socket has room for `parts` quarters of its max, so that the end of a long list finds room. */
 static void netlink_room(const struct asker *a, int parts)
 {
-	int bytes = INT_MAX / 2; /* the kernel makes it what is allowed, and tells twice that */
+	int bytes = INT_MAX / 2; /* the kernel reduces it to the limit, and reports twice that */
 	socklen_t size = sizeof(bytes);
 
 	if (setsockopt(a->to, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)) ||
@@ -183,7 +184,7 @@ static void netlink_room(const struct asker *a, int parts)
 	(void)setsockopt(a->to, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
-/* About objects: of one device. */
+/* Answers a request for objects of one device. */
 static int answer_resources(const struct asker *a, uint32_t op, uint32_t index, bool all)
 {
 	struct tree_node node;
@@ -257,7 +258,7 @@ static inline bool may_be_ours(void)
 	return unlikely(atomic_load_explicit(&opened, memory_order_relaxed));
 }
 
-/* Whether what is sent by it to that address (NULL: to where it is connected) is for us. */
+/* True if data sent by the socket to that address (NULL: the connected one) is for us. */
 static bool is_for_us(int fd, const struct sockaddr_nl *to)
 {
 	int domain = 0, protocol = 0, error = errno;
@@ -271,7 +272,7 @@ static bool is_for_us(int fd, const struct sockaddr_nl *to)
 	return ours;
 }
 
-/* Its address, and one if it has none yet. */
+/* Gets the socket's address, after binding it if needed. */
 static bool find_address(int fd, struct sockaddr_nl *address)
 {
 	struct sockaddr_nl any = {.nl_family = AF_NETLINK};
@@ -284,7 +285,7 @@ static bool find_address(int fd, struct sockaddr_nl *address)
 	return !bind(fd, (struct sockaddr *)&any, sizeof(any)) && !getsockname(fd, (struct sockaddr *)address, &size);
 }
 
-/* What sending gives: all has been taken, by the kernel that we are. */
+/* As a send call: all bytes have been taken. */
 static ssize_t netlink_take(int fd, const struct iovec *iov, size_t count)
 {
 	_Alignas(struct nlmsghdr) char request[REQUEST];
@@ -320,7 +321,8 @@ static ssize_t netlink_take(int fd, const struct iovec *iov, size_t count)
 PUBLIC int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && uroce_tree_read) {
-		atomic_store_explicit(&opened, true, memory_order_relaxed); /* who has the descriptor knows it */
+		atomic_store_explicit(&opened, true,
+				      memory_order_relaxed); /* relaxed: a thread with the descriptor knows */
 		protocol = NETLINK_USERSOCK;
 	}
 	return NEXT(socket)(domain, type, protocol);
@@ -349,7 +351,7 @@ PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 		       : NEXT(sendmsg)(fd, message, flags);
 }
 
-/* So that a handler of a signal need not be the first who looks for them. */
+/* Looks functions up early, rather than in a signal handler. */
 __attribute__((constructor)) static void netlink_find_early(void)
 {
 	(void)NEXT(send);

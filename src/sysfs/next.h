@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that liburoce-sysfs.so stands in front of. Any thread may call. */
+/* The C library's functions that liburoce-sysfs.so interposes. Any thread may call. */
 #ifndef UROCE_SYSFS_NEXT_H
 #define UROCE_SYSFS_NEXT_H
 
@@ -8,8 +8,8 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* The next library's function of that name: the C library's, if no other preload has one. Looked for at the
- * first use; two threads that both find none yet will store the same. */
+/* The next library's function of that name: the C library's, unless another preload has one. Looked up at first use;
+ * two threads that do so at once store the same. */
 #define NEXT_AS(name, find)                                                                                 \
 	({                                                                                                  \
 		static _Atomic(void *) next_;                                                               \

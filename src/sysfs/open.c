@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What programs call that were built with _FORTIFY_SOURCE. */
+/* Variants for programs built with _FORTIFY_SOURCE. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
@@ -87,8 +87,7 @@ OPEN_2(__open64_2)
 OPENAT_2(__openat_2)
 OPENAT_2(__openat64_2)
 
-/* A file of sysfs is made anew when it is read from its beginning, which programs that watch counters do again and
- * again. */
+/* A file of sysfs is computed anew when read from its beginning, as programs that watch counters do. */
 #define READ(name, parameters, begins, ...)                                                  \
 	static typeof(name) *next_##name(void)                                               \
 	{                                                                                    \
@@ -104,7 +103,7 @@ READ(read, (int fd, void *buffer, size_t size), lseek(fd, 0, SEEK_CUR) == 0, fd,
 READ(pread, (int fd, void *buffer, size_t size, off_t offset), offset == 0, fd, buffer, size, offset)
 READ(pread64, (int fd, void *buffer, size_t size, off64_t offset), offset == 0, fd, buffer, size, offset)
 
-/* So that a handler of a signal need not be the first who looks for them. */
+/* Looks functions up early, rather than in a signal handler. */
 __attribute__((constructor)) static void open_find_early(void)
 {
 	next_read();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `rdma resource` and `rdma statistic` ask: the objects of all processes of this user in this network namespace,
- * as they tell them `uroce stat` (base/stat_file.h), and the counters of ports, as /sys has them. */
+/* Answers to `rdma resource` and `rdma statistic`: the objects of all processes of this user in this network
+ * namespace, from the records for `uroce stat` (base/stat_file.h), and the counters of ports, as in /sys. */
 #include "sysfs/resource.h"
 
 #include <rdma/rdma_netlink.h>
@@ -16,23 +16,24 @@
 #include "base/stat_read.h"
 #include "sysfs/face.h"
 
-#define ENTRY_ROOM 1536 /* bytes: no entry of a table is longer */
-#define SRQ_QPS	   16	/* QPs of an SRQ that are listed with it */
+#define ENTRY_ROOM 1536 /* max bytes of an entry of a table */
+#define SRQ_QPS	   16	/* max QPs listed with an SRQ */
 
-/* What of a row's kind rdma(8) is told. */
+/* Conversion of one kind of rows. */
 struct resource {
 	enum stat_kind kind;
-	size_t row;  /* its size */
-	uint16_t id; /* the attribute by which one is named */
+	size_t row;  /* bytes */
+	uint16_t id; /* attribute with the number of an object */
 	uint16_t table, entry;
 	void (*put)(struct message *m, const void *row);
-	uint32_t (*number)(const void *row);						      /* that names it */
-	void (*put_others)(struct message *m, const struct stat_process *p, const void *row); /* what refers to it */
+	uint32_t (*number)(const void *row); /* number of the object */
+	void (*put_others)(struct message *m, const struct stat_process *p,
+			   const void *row); /* adds the numbers of related objects */
 };
 
 static uint32_t first_device(const void *row)
 {
-	return *(const uint32_t *)row; /* each kind begins with the number of its device */
+	return *(const uint32_t *)row; /* each kind begins with the device's number */
 }
 
 static void put_qp(struct message *m, const void *row)
@@ -121,7 +122,7 @@ static void put_srq(struct message *m, const void *row)
 		put_u32(m, RDMA_NLDEV_ATTR_RES_CQN, s->cq);
 }
 
-/* rdma(8) wants the table, and has room for 256 characters. */
+/* Adds the table of QPs; rdma(8) has room for 256 characters. */
 static void put_srq_qps(struct message *m, const struct stat_process *p, const void *row)
 {
 	uint32_t table = nest_begin(m, RDMA_NLDEV_ATTR_RES_QP), entry, room = SRQ_QPS;
@@ -152,11 +153,11 @@ static void put_address(struct message *m, uint16_t type, const uint8_t gid[16],
 	netlink_put(m, type, &room, sizeof(room));
 }
 
-/* The kernel's enum rdma_cm_state, of enum id_state. */
+/* enum rdma_cm_state of the kernel for an enum id_state. */
 static uint8_t cm_state(const struct stat_id *d)
 {
 	static const uint8_t state[] = {0, 7, 8, 1, 2, 4, 5, 9};
-	bool ends = d->connection >= 8; /* CM_DREQ_SENT of cm/machine.h, and what follows */
+	bool ends = d->connection >= 8; /* CM_DREQ_SENT of cm/state.h, and later states */
 
 	return ends ? 6 : d->state < ARRAY_SIZE(state) ? state[d->state] : 0;
 }
@@ -202,14 +203,14 @@ struct walk {
 	const struct device *device;
 	const struct resource *resource;
 	uint16_t flags;
-	uint32_t wanted; /* the number of one; 0: all */
+	uint32_t wanted; /* number of one object; 0: all */
 	bool found;
 	struct message m; /* entries so far, if `table` */
 	uint32_t table;
 	uint64_t counts[STAT_KINDS]; /* for the summary */
 };
 
-/* Its number, in the process that tells; STAT_UNKNOWN: the process does not use it. */
+/* Number of the device in the process's records, or STAT_UNKNOWN. */
 static uint32_t device_in(const struct stat_process *p, const char *name)
 {
 	size_t n;
@@ -271,7 +272,7 @@ static void put_entry(struct walk *w, const struct stat_process *p, const void *
 	nest_end(&w->m, nest);
 }
 
-/* Of a process: each that is of the device, and is the one that is wanted. */
+/* Calls for each row of a process that belongs to the device and is wanted. */
 static void walk_rows(struct walk *w, const struct stat_process *p,
 		      void (*use)(struct walk *, const struct stat_process *, const void *))
 {
@@ -374,7 +375,7 @@ static bool read_counter(const char *directory, const char *name, uint64_t *valu
 	return ok;
 }
 
-/* Those of a port: hw_counters of /sys. */
+/* Answers with a port's counters: hw_counters of /sys. */
 static int answer_port_counters(struct walk *w)
 {
 	struct tree_node node;
@@ -397,7 +398,7 @@ static int answer_port_counters(struct walk *w)
 	return 0;
 }
 
-/* As the files of hw_counters are named. */
+/* Names as those of files in hw_counters. */
 static const struct {
 	const char *name;
 	enum stat_trouble which;
@@ -464,7 +465,7 @@ bool resource_is(uint32_t op)
 
 int resource_answer(const struct asker *a, uint32_t op, const struct device *d, bool all)
 {
-	static _Thread_local struct walk w; /* too long for the stack of some threads */
+	static _Thread_local struct walk w; /* too large for the stack of some threads */
 	const struct resource *r = &resources[op];
 
 	memset(&w, 0, offsetof(struct walk, m));

@@ -5,9 +5,9 @@
 
 #include "sysfs/message.h"
 
-/* Whether the command asks for such objects. */
+/* True if the command asks for objects. */
 bool resource_is(uint32_t op);
-/* Sends the answer; `all`: a list was asked for. 0 or an errno. */
+/* Sends the answer. `all`: as a list. 0 or an errno. */
 int resource_answer(const struct asker *a, uint32_t op, const struct device *d, bool all);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls that ask what a file is: stat and its kin, access, readlink, realpath, extended
- * attributes (ls -l asks for them). */
+/* The calls for metadata: stat and its variants, access, readlink, realpath, extended attributes (for ls -l). */
 #include "sysfs/face.h"
 
 #include <stdlib.h>
@@ -12,8 +11,8 @@
 
 #include "base/base.h"
 
-/* glibc before 2.33 has these behind stat() and its kin. The version tells the structure, of which 64-bit
- * machines have one. */
+/* stat() and its variants in glibc before 2.33. The version is that of the structure, of which 64-bit machines have
+ * one. */
 #if __x86_64__
 #define OLD_VERSION "GLIBC_2.2.5"
 #else
@@ -31,12 +30,12 @@ static_assert(sizeof(struct stat) == sizeof(struct stat64), "one structure serve
 
 #define NEXT_OLD(name) NEXT_AS(name, dlvsym(RTLD_NEXT, #name, OLD_VERSION))
 
-/* readlink() and realpath() of programs that were built with _FORTIFY_SOURCE. */
+/* Variants for programs built with _FORTIFY_SOURCE. */
 ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t room);
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t size, size_t room);
 char *__realpath_chk(const char *path, char *resolved, size_t room);
 
-/* The same for the same path, and hardly for two. */
+/* A hash of the path; two paths hardly have the same. */
 static ino_t status_inode_of(const char *path)
 {
 	ino_t hash = 14695981039346656037u; /* FNV-1a */
@@ -56,7 +55,7 @@ static void status_describe(const char *path, const struct tree_node *node, stru
 	};
 
 	*st = (struct stat){
-		.st_dev = makedev(0, 0xfffff), /* none that mounted file systems get */
+		.st_dev = makedev(0, 0xfffff), /* not used by mounted file systems */
 		.st_ino = status_inode_of(path),
 		.st_nlink = node->kind == TREE_DIRECTORY ? 2 : 1,
 		.st_mode = modes[node->kind],
@@ -77,7 +76,7 @@ static int describe_found(struct face *f, enum finding found, struct stat *st)
 	return 0;
 }
 
-/* An open directory of ours looks like an empty file without a name until this has been called. */
+/* Fills `st` for an open directory of ours, which otherwise looks like an empty file without a name. */
 static int describe_open(int fd, struct stat *st, int result)
 {
 	struct tree_node node = {.kind = TREE_DIRECTORY};
@@ -275,7 +274,7 @@ PUBLIC ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_
 	return read_link(&f, found, buffer, size);
 }
 
-/* `room`: what is known to be behind `resolved` */
+/* `room`: bytes known to be at `resolved` */
 static char *status_resolve(struct face *f, enum finding found, char *resolved, size_t room)
 {
 	size_t n;

@@ -21,8 +21,8 @@
 
 enum {
 	MAD_BYTES = 256,
-	FILES = 8, /* open at a time in a process */
-	/* without `pkey_index`, as long as nobody has asked for it */
+	FILES = 8, /* max open files of a process */
+	/* header without `pkey_index`, until the program asks for the new one */
 	OLD_HEADER = offsetof(struct ib_user_mad_hdr, pkey_index),
 	NEW_HEADER = sizeof(struct ib_user_mad_hdr),
 
@@ -35,12 +35,12 @@ enum {
 	ATTRIBUTE_NODE_INFO = 0x11,
 	ATTRIBUTE_GUID_INFO = 0x14,
 	ATTRIBUTE_PORT_INFO = 0x15,
-	STATUS_UNSUPPORTED = 0x000c, /* this method of this attribute */
-	STATUS_DIRECTION = 0x8000,   /* a direct one comes back */
+	STATUS_UNSUPPORTED = 0x000c, /* no such method of this attribute */
+	STATUS_DIRECTION = 0x8000,   /* response by a directed route */
 	NODE_IS_CA = 1,
 };
 
-/* IBTA 14.2.1, a directed route is as long. */
+/* IBTA 14.2.1; a directed route's packet has the same length. */
 struct smp {
 	uint8_t base_version, management_class, class_version, method;
 	uint16_t status;
@@ -76,8 +76,8 @@ struct port_info {
 static_assert(sizeof(struct port_info) == 64, "as long as the data of a packet");
 
 struct file {
-	_Atomic int fd; /* the program's end + 1; 0: free. It may have been closed since: see file_of() */
-	ino_t inode;	/* of that socket */
+	_Atomic int fd; /* program's end + 1; 0: free. Possibly closed since: see file_of() */
+	ino_t inode;	/* inode of the program's end */
 	_Atomic bool long_header;
 	_Atomic uint32_t agents;
 	int own; /* our end */
@@ -86,9 +86,9 @@ struct file {
 
 static struct file files[FILES];
 
-/* ---- what is known of the port ---- */
+/* ---- data of the port ---- */
 
-/* The first line of a file of the device, or "". */
+/* First line of a file of the device, or "". */
 static void read_line(const struct file *f, const char *name, char *line, size_t size)
 {
 	struct tree_node node;
@@ -111,7 +111,7 @@ static uint64_t read_number(const struct file *f, const char *name)
 	return strtoull(line, NULL, 0);
 }
 
-/* "0000:c0ff:fe00:0202"; of a GID the last half, or the first. */
+/* A number such as "0000:c0ff:fe00:0202"; of a GID, the last half, or the first. */
 static uint64_t read_guid(const struct file *f, const char *name, bool last)
 {
 	uint64_t value = 0;
@@ -149,7 +149,7 @@ static void tell_node(const struct file *f, struct smp *m)
 	memcpy(m->data, &i, sizeof(i));
 }
 
-/* Of "200 Gb/sec (4X HDR)", the code of HDR; 0: none above 10 Gb/s a lane. */
+/* Code of the speed in "200 Gb/sec (4X HDR)"; 0 if at most 10 Gb/s per lane. */
 static unsigned extended_speed(const struct file *f)
 {
 	static const char *const speeds[] = {"FDR", "EDR", "HDR"};
@@ -174,7 +174,7 @@ static void tell_port(const struct file *f, struct smp *m)
 		.width_supported = 3,
 		.width_active = 2,
 		.speed_state = (uint8_t)(7 << 4 | read_number(f, "ports/1/state")),
-		.physical = (uint8_t)(read_number(f, "ports/1/phys_state") << 4 | 2), /* polls when it is down */
+		.physical = (uint8_t)(read_number(f, "ports/1/phys_state") << 4 | 2), /* polling when down */
 		.lmc = (uint8_t)(read_number(f, "ports/1/lid_mask_count") & 7),
 		.speed_active = 4 << 4 | 7,
 		.mtu_sl = 5 << 4, /* 4096 */
@@ -193,7 +193,7 @@ static void tell_guids(const struct file *f, struct smp *m)
 {
 	uint64_t guid = htobe64(read_guid(f, "ports/1/gids/0", true));
 
-	if (!m->modifier) /* which eight of them; there is one */
+	if (!m->modifier) /* block of eight GUIDs; there is one */
 		memcpy(m->data, &guid, sizeof(guid));
 }
 
@@ -212,7 +212,7 @@ static const struct {
 	{ATTRIBUTE_PORT_INFO, tell_port},
 };
 
-/* By a direct route without a step, or to the LID of this port. */
+/* True for a directed route without hops, or the LID of this port. */
 static bool is_to_us(const struct file *f, const struct smp *m, uint16_t lid)
 {
 	if (m->management_class == CLASS_DIRECT)
@@ -220,7 +220,7 @@ static bool is_to_us(const struct file *f, const struct smp *m, uint16_t lid)
 	return m->management_class == CLASS_BY_LID && lid == read_number(f, "ports/1/lid");
 }
 
-/* False: nobody answers. */
+/* False if there is no answer. */
 static bool answer(const struct file *f, struct smp *m, uint16_t lid)
 {
 	uint16_t status = STATUS_UNSUPPORTED;
@@ -257,7 +257,7 @@ static void take(struct file *f, uint8_t *bytes, size_t size)
 	(void)!send(f->own, bytes, header + sizeof(m), MSG_NOSIGNAL);
 }
 
-/* Until the program has closed its end. */
+/* Answers until the program closes its end. */
 static void *serve(void *arg)
 {
 	struct file *f = arg;
@@ -297,7 +297,7 @@ static bool find_device(struct file *f, const char *name)
 	return true;
 }
 
-/* -1 and errno. */
+/* Returns -1 with errno. */
 static int file_begin(struct file *f, const char *name, int flags)
 {
 	struct stat st;
@@ -345,7 +345,7 @@ static struct file *file_of(int fd)
 	struct stat st;
 
 	for (size_t i = 0; i < FILES; i++)
-		/* acquire pairs with the release in umad_open() */
+		/* acquire: pairs with the release in umad_open() */
 		if (atomic_load_explicit(&files[i].fd, memory_order_acquire) == fd + 1 && !fstat(fd, &st) &&
 		    st.st_ino == files[i].inode)
 			return &files[i];

@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
+#include "check/finding.h"
 #include "check/objects.h"
 #include "check/queues.h"
 #include "check/stack.h"
@@ -11,13 +12,14 @@
 static _Thread_local uint64_t polls; /* of this thread */
 
 /* IBV_WC_WR_FLUSH_ERR follows a failure, or is intended. */
-void failure_note(uint32_t qpn, enum ibv_wc_status status)
+void failure_note(uint32_t qpn, enum ibv_wc_status status, uint32_t vendor_err)
 {
 	const struct stack *here = stack_here();
 	struct queues *q;
 
 	if (status == IBV_WC_WR_FLUSH_ERR)
 		return;
+	finding_count_failed(vendor_err);
 	lock_take(&objects_lock);
 	q = queues_of_number(qpn);
 	if (q && !q->failure) {

@@ -11,7 +11,7 @@
 /* Notes that this thread polls a CQ. */
 void failure_polls(void);
 /* Notes that this thread has polled a completion with an error. Without locks. */
-void failure_note(uint32_t qpn, enum ibv_wc_status status);
+void failure_note(uint32_t qpn, enum ibv_wc_status status, uint32_t vendor_err);
 /* True if this thread has polled the error, and polled again since: the status was seen, or is ignored. */
 bool failure_is_ignored(const struct queues *q) REQUIRES(objects_lock);
 

@@ -53,6 +53,7 @@ static struct told *all_told;
 static struct suppression *suppressions;
 static int log_fd = STDERR_FILENO;
 static bool as_json, generates;
+static uint32_t failed, failed_cause; /* requests polled with an error; the first cause that is known */
 
 /* ---- suppressions ---- */
 
@@ -327,6 +328,15 @@ void finding_report(const struct finding *f)
 
 /* ---- the end ---- */
 
+void finding_count_failed(uint32_t cause)
+{
+	lock_take(&report_lock);
+	failed++;
+	if (!failed_cause && !check_is_through)
+		failed_cause = cause;
+	lock_drop(&report_lock);
+}
+
 static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 {
 	char text[256];
@@ -340,6 +350,11 @@ static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %" PRIu64 " times in all", times);
 	if (suppressed)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %u suppressed", suppressed);
+	if (failed)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "; %u request%s failed", failed,
+			      failed > 1 ? "s" : "");
+	if (failed && failed_cause)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, " (cause 0x%x)", failed_cause);
 	text[n++] = '\n';
 	put(text, (size_t)n);
 }

@@ -24,6 +24,9 @@ struct finding {
 /* Reports `f`, unless suppressed or reported at this place before. Keeps errno. */
 void finding_report(const struct finding *f);
 
+/* Counts a failed request for the summary. `cause`: vendor_err of the completion, or 0. Any thread. */
+void finding_count_failed(uint32_t cause);
+
 /* Prints the summary at the end. Returns the exit status that the process should get, or 0 for its own. */
 int finding_sum_up(void);
 /* Reads UROCE_CHECK_* and the suppressions. Before all other functions. */

@@ -390,7 +390,7 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 		settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
 		if (wc[i].status == IBV_WC_SUCCESS || !check_wants(CHECK_HABITS))
 			continue;
-		failure_note(wc[i].qp_num, wc[i].status);
+		failure_note(wc[i].qp_num, wc[i].status, wc[i].vendor_err);
 		spoil(&wc[i]);
 	}
 	across_tell();
@@ -410,7 +410,7 @@ void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enu
 	note_poll(cq);
 	settle(qpn, wr_id, status == IBV_WC_SUCCESS, is_receive);
 	if (status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
-		failure_note(qpn, status);
+		failure_note(qpn, status, 0);
 	across_tell();
 }
 

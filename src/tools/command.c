@@ -55,7 +55,7 @@ int wrong_usage(const struct command *command, const char *format, ...)
 	return show_usage(command);
 }
 
-/* `word` is "--name", maybe with "=value". */
+/* The option nearest to `word`, which is "--name", possibly with "=value". */
 static const char *nearest_option(const char *word, const struct option *options)
 {
 	const char *names[16] = {"help"};
@@ -66,7 +66,7 @@ static const char *nearest_option(const char *word, const struct option *options
 	return nearest_word(strndupa(word + 2, strcspn(word + 2, "=")), names, count);
 }
 
-/* What getopt_long() has refused: after it, optopt is 0 if no long option begins so. */
+/* Explains what getopt_long() refused: optopt is 0 then if no long option begins so. */
 static void complain_of_option(const struct command *command, const char *word, const char *letters,
 			       const struct option *options)
 {

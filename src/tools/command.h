@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A subcommand of `uroce`: one row of the table in main.c, one file each. */
+/* A subcommand of `uroce`: one row of the table in main.c, with a file of its own. */
 #ifndef UROCE_TOOLS_COMMAND_H
 #define UROCE_TOOLS_COMMAND_H
 
@@ -10,9 +10,9 @@
 
 struct command {
 	const char *name;
-	const char *usage; /* what follows "uroce NAME" */
+	const char *usage; /* arguments after "uroce NAME" */
 	const char *summary;
-	const char *help;						  /* the options, one a line */
+	const char *help;						  /* options, one per line */
 	int (*run)(const struct command *command, int argc, char **argv); /* returns the exit status */
 };
 
@@ -32,21 +32,20 @@ int trace_command(const struct command *, int argc, char **argv);
 
 enum {
 	EXIT_USAGE = 2,
-	EXIT_CANNOT_RUN = 126, /* as shells do */
+	EXIT_CANNOT_RUN = 126, /* as in shells */
 	EXIT_NOT_FOUND = 127,
 };
 
-/* getopt_long() for a subcommand. Of an unknown option, or a missing argument, it says what was meant, and returns '?'.
- */
+/* getopt_long() for a subcommand. For an unknown option or a missing argument, prints a suggestion and returns '?'. */
 int next_option(const struct command *command, int argc, char **argv, const char *letters,
 		const struct option *options);
-/* How to call it, to stderr; returns EXIT_USAGE. */
+/* Prints the usage to stderr. Returns EXIT_USAGE. */
 int show_usage(const struct command *command);
 
 void print_help(const struct command *command, FILE *to);
-/* "uroce NAME: message" and where help is; returns EXIT_USAGE. */
+/* Prints "uroce NAME: message" and a hint at --help. Returns EXIT_USAGE. */
 int wrong_usage(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "uroce NAME: message"; returns 1. */
+/* Prints "uroce NAME: message". Returns 1. */
 int complain(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

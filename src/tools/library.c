@@ -20,7 +20,7 @@
 struct library library;
 static bool goes_through;
 
-/* Where this program is: its directory. Without /proc, as it was called. */
+/* Directory of this program. Without /proc, as given in argv. */
 static bool find_directory(char directory[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", directory, PATH_MAX - 1);
@@ -53,7 +53,7 @@ const char *library_path(void)
 	return access(path, R_OK) == 0 ? path : NULL;
 }
 
-/* Beside it in a build directory, one folder below in an installation; NULL if that was not built. */
+/* A file beside this program in a build directory, one folder below in an installation; NULL if not built. */
 static const char *beside(const char *library, const char *name)
 {
 	static char path[PATH_MAX + 64];
@@ -68,7 +68,7 @@ static const char *beside(const char *library, const char *name)
 	return NULL;
 }
 
-/* `parts` and what the variable holds already, with colons between them. 0 or -1. */
+/* Sets the variable to `parts` and its previous value, separated by colons. 0 or -1. */
 static int put_first(const char *variable, const char *const *parts, size_t count)
 {
 	const char *before = getenv(variable);
@@ -88,7 +88,7 @@ static int put_first(const char *variable, const char *const *parts, size_t coun
 	return err;
 }
 
-/* Whether rdma-core is installed. Usually it is where the C library is, and loading it with what it needs would take
+/* True if rdma-core is installed. Looks in the C library's directory, as loading it with its dependencies would take
  * longer than all else that `uroce run` does. */
 static bool has_rdma_core(void)
 {
@@ -106,8 +106,8 @@ static bool has_rdma_core(void)
 	return theirs && dlclose(theirs) == 0;
 }
 
-/* Libraries that stand in for those of rdma-core, for programs that are linked with them: where the build
- * puts them, or the installation. */
+/* Adds the directory of substitutes for rdma-core's libraries, for programs linked with them: of the build, or the
+ * installation. */
 static int library_stand_in(const char *library)
 {
 	static const char *const places[] = {"src/dropin", "uroce"};
@@ -124,11 +124,11 @@ static int library_stand_in(const char *library)
 		*end = 0;
 		return put_first("LD_LIBRARY_PATH", (const char *[]){path}, 1);
 	}
-	return 0; /* the dynamic loader will say what is missing */
+	return 0; /* the dynamic loader prints what is missing */
 }
 
-/* ThreadSanitizer of a program does not see the synchronization inside the library. One in which the library was built
- * with it does. */
+/* Makes ThreadSanitizer in a program ignore the library, whose synchronization it does not see. A sanitizer build
+ * needs no such option. */
 static int ignore_ourselves(void)
 {
 	return *UROCE_SANITIZER_LIBRARY
@@ -136,8 +136,8 @@ static int ignore_ourselves(void)
 		       : put_first("TSAN_OPTIONS", (const char *[]){"ignore_noninstrumented_modules=1"}, 1);
 }
 
-/* MemorySanitizer of a program takes memory that the constructors of other libraries allocate for uninitialised, and
- * stops it; src/base/msan.c lets it begin when they are done. */
+/* MemorySanitizer takes memory that other libraries' constructors allocate for uninitialised, and stops the program;
+ * src/base/msan.c switches it on after them. */
 static int watch_malloc_later(void)
 {
 	return put_first("MSAN_OPTIONS", (const char *[]){"poison_in_malloc=0"}, 1);
@@ -176,20 +176,20 @@ int library_preload(void)
 	if (goes_through)
 		return preload_through(path);
 	if (before && strstr(before, path))
-		return 0; /* a `uroce run` inside another */
+		return 0; /* `uroce run` inside another */
 	if (*UROCE_SANITIZER_LIBRARY)
 		parts[count++] = UROCE_SANITIZER_LIBRARY;
 	parts[count++] = path;
 	sysfs = beside(path, SYSFS_NAME);
 	if (sysfs)
 		parts[count++] = sysfs;
-	/* a program built with AddressSanitizer insists on that coming first; behind what has no malloc() it works as
-	 * well */
+	/* AddressSanitizer in a program insists on being the first library, but also works behind libraries without
+	 * malloc() */
 	return put_first("ASAN_OPTIONS", (const char *[]){"verify_asan_link_order=0"}, 1)
 		       ?: ignore_ourselves() ?: watch_malloc_later() ?: put_first("LD_PRELOAD", parts, count) ?: library_stand_in(path);
 }
 
-/* After the library itself, which it needs: the order does not matter but to a sanitizer. */
+/* Put behind the library, which it needs; the order matters only to a sanitizer. */
 int library_preload_rsocket(void)
 {
 	const char *path = library_path(), *rsocket = path ? beside(path, RSOCKET_NAME) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where liburoce.so.1 is, and its use from this program. */
+/* Location of liburoce.so.1, and its use by this program. */
 #ifndef UROCE_TOOLS_LIBRARY_H
 #define UROCE_TOOLS_LIBRARY_H
 
@@ -7,18 +7,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The library beside this program (build tree), in ../lib of it, or where it was installed to. NULL: nowhere. */
+/* The library beside this program (build tree), in ../lib, or where installed. NULL if missing. */
 const char *library_path(void);
 
-/* Puts it, and liburoce-sysfs.so, first into LD_PRELOAD (behind the sanitizer's run-time library in a sanitizer
- * build). On a machine without libibverbs, the directory of ours goes into LD_LIBRARY_PATH. 0 or -1. */
+/* Puts the library and liburoce-sysfs.so first into LD_PRELOAD (behind the sanitizer's run-time library in a
+ * sanitizer build). On a machine without libibverbs, also puts the directory of our substitutes into
+ * LD_LIBRARY_PATH. 0 or -1. */
 int library_preload(void);
-/* From now on, library_preload() puts only liburoce-through.so there, for another adapter. */
+/* Makes library_preload() put only liburoce-through.so there, for another adapter. */
 void library_go_through(void);
 /* Puts liburoce-rsocket.so first into LD_PRELOAD. 0 or -1. */
 int library_preload_rsocket(void);
 
-/* The verbs that the tools call; all NULL but after library_open() returned NULL (else it returns why not). */
+/* Verbs that the tools call, or NULL before library_open(), which returns NULL or the reason of its failure. */
 struct library {
 	struct ibv_device **(*get_device_list)(int *count);
 	void (*free_device_list)(struct ibv_device **list);

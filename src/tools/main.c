@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The `uroce` command: finds the subcommand. */
+/* Table of subcommands, and the help. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +33,14 @@ static const struct command commands[] = {
 	 "  -p, --pages         name the instruction that writes to memory in flight, by\n"
 	 "                      protecting its pages\n"
 	 "  -S, --strict-polling\n"
-	 "                      the same; and that which reads memory of a receive, a READ\n"
+	 "                      the same, and the one that reads memory of a receive, READ\n"
 	 "                      or an atomic before its completion was polled\n"
 	 "  -e, --error-exitcode N\n"
-	 "                      exit status if something is found (98); 0: the program's\n"
+	 "                      exit status with findings (98); 0: the program's\n"
 	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"
 	 "  -j, --json          findings as JSON, one a line\n"
 	 "  -s, --suppressions FILE\n"
-	 "                      what not to report: lines \"FINDING FUNCTION\"\n"
+	 "                      findings not to report: lines \"FINDING FUNCTION\"\n"
 	 "  -g, --gen-suppressions\n"
 	 "                      print the line that suppresses each finding\n"
 	 "  -t, --through DEVICE\n"
@@ -94,13 +94,13 @@ static const struct command commands[] = {
 	 pcap_command},
 	{"stat", "[OPTION...] [PID...]", "show the devices, QPs, CQs, regions and ids of processes that run",
 	 "  -a, --all           each region, PD, SRQ and context too\n"
-	 "  -b, --bytes SECONDS count the bytes of each queue pair for so many seconds\n"
+	 "  -b, --bytes SECONDS count the bytes of each queue pair for that time\n"
 	 "  -j, --json          as JSON\n"
 	 "  -p, --prometheus    in Prometheus' format\n",
 	 stat_command},
 	{"top", "[OPTION...] [PID...]", "watch the busiest queue pairs of processes that run",
-	 "  -b, --bytes         also bytes a second, which slows the processes\n"
-	 "  -d, --delay SECONDS between two updates (1)\n"
+	 "  -b, --bytes         also bytes per second, which slows the processes\n"
+	 "  -d, --delay SECONDS time between two updates (1)\n"
 	 "  -n, --times N       end after N updates\n"
 	 "  -s, --sort KEY      b busy, s sent, r received, o open, e resent, p process\n"
 	 "keys: the same letters; q ends it\n",
@@ -131,7 +131,7 @@ static int help(void)
 	return EXIT_SUCCESS;
 }
 
-/* At most 15 lines, 80 columns. */
+/* max 15 lines, 80 columns. */
 static int say_what_to_do_next(void)
 {
 	fprintf(stderr, "usage: uroce COMMAND ...\n\n"
@@ -147,7 +147,7 @@ static int say_what_to_do_next(void)
 	return EXIT_USAGE;
 }
 
-/* For each variable two lines, of at most 80 columns where its values leave room. */
+/* Prints two lines for each variable, of at most 80 columns where its values leave room. */
 static int help_environment(bool all)
 {
 	for (size_t i = 0; i < CONFIG_VARIABLES; i++) {

@@ -144,7 +144,7 @@ const char *qp_state_name(uint64_t state)
 	return NAME_OF(name, state);
 }
 
-/* The layers behind these enums are not for tools: tests/tools/test_names.c compares. */
+/* Copies of names in layers that tools must not include; tests/tools/test_names.c compares them. */
 const char *lane_name(uint64_t lane)
 {
 	static const char *const name[] = {"queue", "udp", "ring", "memory", "datagram"};

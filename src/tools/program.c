@@ -61,13 +61,13 @@ static bool is_privileged(const char *path)
 
 	if (stat(path, &st))
 		return false;
-	/* what the kernel takes for a change of privilege, upon which ld.so drops LD_PRELOAD */
+	/* changes of privilege to the kernel, for which ld.so ignores LD_PRELOAD */
 	return ((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
 	       ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid()) ||
 	       (geteuid() != 0 && getxattr(path, "security.capability", value, sizeof(value)) > 0);
 }
 
-/* By the name of its dynamic loader, which PT_INTERP has: /lib/ld-musl-x86_64.so.1. */
+/* Objection to the dynamic loader in PT_INTERP, such as /lib/ld-musl-x86_64.so.1. */
 static const char *refusal_of_loader(int fd, const Elf64_Phdr *interp)
 {
 	char path[PATH_MAX] = "";
@@ -110,7 +110,7 @@ static const char *refusal(const char *path, int depth)
 		       "Run a copy of it without them (cp makes one)";
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return NULL; /* may be executed and not read: the kernel decides */
+		return NULL; /* perhaps executable but not readable: the kernel decides */
 	n = pread(fd, &head, sizeof(head) - 1, 0);
 	if (n > (ssize_t)sizeof(head.elf) && !memcmp(head.elf.e_ident, ELFMAG, SELFMAG)) {
 		why = refusal_of_elf(fd, &head.elf);
@@ -172,7 +172,7 @@ int program_run(const struct command *command, char **argv)
 	return program_prepare(command, argv[0], path) ?: program_execute(command, path, argv);
 }
 
-/* That a file can be read, or made. Not 0: errno. */
+/* Tests that a file can be read, or created. 0 or an errno. */
 static int can_open(const char *path, bool is_read)
 {
 	char folder[2 * PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program to be run with preloaded libraries, and the variables that it gets. */
+/* Programs run with preloaded libraries, and their variables. */
 #ifndef UROCE_TOOLS_PROGRAM_H
 #define UROCE_TOOLS_PROGRAM_H
 
@@ -9,25 +9,25 @@
 
 struct command;
 
-/* Looks for `name` as execvp() does; the path goes to `path`. False, and errno: ENOENT, EACCES. */
+/* Looks for `name` as execvp(3). False with errno: ENOENT, EACCES. */
 bool program_find(const char *name, char *path, size_t room);
 
-/* The path of program `name`, for program_execute(), with liburoce.so.1 in front of its libraries from now on. 0, or
- * the exit status after a complaint. */
+/* Prepares `path` of program `name` for program_execute(), and puts liburoce.so.1 in front of its libraries. 0, or
+ * an exit status after a message. */
 int program_prepare(const struct command *command, const char *name, char path[PATH_MAX]);
-/* Becomes the program. Returns the exit status after a complaint: it cannot be executed. */
+/* Executes the program in place of this one. Returns only an exit status after a message. */
 int program_execute(const struct command *command, const char *path, char **argv);
-/* Both. */
+/* program_prepare(), then program_execute(). */
 int program_run(const struct command *command, char **argv);
 
-/* Sets a variable to the name of a file that can be read, or written, made absolute: the program may change its
- * directory before it opens a device. 0, or the exit status after a complaint: it cannot be opened. */
+/* Sets a variable to the absolute name of a file that can be read or written, as the program may change its
+ * directory before it opens a device. 0, or an exit status after a message. */
 int program_set_file(const struct command *command, const char *variable, const char *file, bool is_read);
 
-/* Complains that the library is nowhere; returns the exit status. */
+/* Prints that the library is missing. Returns the exit status. */
 int program_has_no_library(const struct command *command);
 
-/* Why a library cannot be preloaded into it (a message that follows the program's name), or NULL. */
+/* Reason why a library cannot be preloaded (a message that follows the program's name), or NULL. */
 const char *program_refuses_preload(const char *path);
 
 #endif

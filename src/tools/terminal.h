@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the tools look: colours on a terminal, plain text elsewhere (or with NO_COLOR set, no-color.org). */
+/* Output style: colours on a terminal, plain text elsewhere (or with NO_COLOR set, no-color.org). */
 #ifndef UROCE_TOOLS_TERMINAL_H
 #define UROCE_TOOLS_TERMINAL_H
 
@@ -16,13 +16,13 @@ enum style {
 	CYAN,
 };
 
-/* The escape sequence that starts a style on stdout ("" where there are no colours); PLAIN ends it. */
+/* Escape sequence of a style on stdout, or "" without colours; PLAIN ends the style. */
 const char *style(enum style s);
 
-/* "0.00", "12.34", "1234.5": nanoseconds as microseconds, into a buffer that a later call uses again. */
+/* Nanoseconds as microseconds, such as "12.34" or "1234.5", in a buffer that a later call overwrites. */
 const char *micros(int64_t ns);
 
-/* Columns of the terminal that stdout is, or COLUMNS says; 0: no limit, since it is neither. */
+/* Columns of the terminal on stdout, or of COLUMNS; 0: no limit. */
 unsigned terminal_columns(void);
 
 /* wrap_print() for that terminal. */

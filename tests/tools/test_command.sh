@@ -38,9 +38,9 @@ done
 check "explain of a cause" 0 '^0x214 RKEY_BOUNDS: the peer' uroce explain 0x214
 check "... of a request that was flushed behind it" 0 'was flushed' uroce explain 0x1214
 check "... of what is none" 1 'no cause 7' uroce explain 7
-check "... of nothing" 2 'which code' uroce explain
+check "... of nothing" 2 'give the code' uroce explain
 check "... all of them" 0 '0x401  SEND_QUEUE_FULL' uroce explain --list
-check "fault without a process" 2 'which process' uroce fault
+check "fault without a process" 2 'give a process id first' uroce fault
 check "fault with a word that is none" 2 "'lst' is unknown: use list" uroce fault 1 lst
 check "fault without its rule" 2 'one rule, in quotes' uroce fault 1 add
 check "fault of a process without devices" 1 'has made no connection' uroce fault $$ list
@@ -210,7 +210,7 @@ check "an interface that is not there is named, and those that are" 255 "'nosuch
 check "demo of a directory that is not there" 1 '/nowhere is not a directory .*: No such file' uroce demo -k -d /nowhere
 check "demo of what is none" 2 "'fault' is unknown: use faults, check" uroce demo fault
 check "demo of two" 2 "'check' is unknown" uroce demo faults check
-check "the program with mistakes, alone, says how to run it" 1 'no verbs here: uroce run uroce demo mistakes' uroce demo mistakes
+check "the program with mistakes, alone, says how to run it" 1 'libibverbs is not loaded: use .uroce run uroce demo mistakes' uroce demo mistakes
 check "demo that makes no trace keeps none" 127 '^No trace was made' uroce demo -k -d "$work"
 check "demo without its programs says what to install" 127 'install ibverbs-utils' uroce demo -d "$work"
 

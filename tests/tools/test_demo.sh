@@ -58,7 +58,7 @@ must_show 'server .*remote access error (10)'
 # check: three mistakes, each found at its function, and none when they are mended
 for columns in 80 132; do
 	COLUMNS=$columns TMPDIR=$work $inside uroce demo check >"$work/out" 2>&1 || { echo "uroce demo check: status $?"; result=1; }
-	[ "$(grep -c '3 letters sent, 3 came as they were written' "$work/out")" = 3 ] || { echo "not three runs"; result=1; }
+	[ "$(grep -c '3 letters sent, 3 arrived unchanged' "$work/out")" = 3 ] || { echo "not three runs"; result=1; }
 	[ "$(grep -c '^  uroce check: [a-z]*-' "$work/out")" = 3 ] || { echo "not three findings"; result=1; }
 	must_show 'process [0-9]*: 3 findings'
 	must_show 'process [0-9]*: no mistakes found'

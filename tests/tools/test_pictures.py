@@ -149,7 +149,7 @@ def test_one_sided():
     text, rows = page("--limit", "1")
     check("no packet", rows["direct"] in (0, 1) and ("no packet" in text) == (rows["direct"] == 1), rows)
     r = subprocess.run(["uroce", "trace", "--html", "-", "client"], stdout=subprocess.PIPE, check=True)
-    check("to standard output, of one end", b"its trace is not here" in r.stdout and not Page(r.stdout.decode()).rows["lost"])
+    check("to standard output, of one end", b"no trace of this end" in r.stdout and not Page(r.stdout.decode()).rows["lost"])
 
 
 def test_perfetto():

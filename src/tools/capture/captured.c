@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "tools/map.h"
 
-/* What each kind has at least. */
+/* Min size of each kind. */
 static const uint32_t least[] = {[CAPTURE_FILL] = sizeof(struct capture_record),
 				 [CAPTURE_EVENT] = sizeof(struct capture_event),
 				 [CAPTURE_PACKET] = sizeof(struct capture_packet),
@@ -52,7 +52,7 @@ static const char *captured_at(const struct captured *c)
 	return (const char *)c->ring + CAPTURE_PAGE + (c->read & (c->bytes - 1));
 }
 
-/* The length of the record at `read`; 0 if it cannot be one: capture_begin() fills at most a quarter of the ring. */
+/* Length of the record at `read`; 0 if invalid: capture_begin() fills at most a quarter of the ring. */
 static uint32_t captured_length(const struct captured *c, uint64_t written)
 {
 	uint64_t rest = c->bytes - (c->read & (c->bytes - 1)), there = written - c->read;
@@ -60,7 +60,7 @@ static uint32_t captured_length(const struct captured *c, uint64_t written)
 
 	if (there > c->bytes || there % 16)
 		return 0;
-	bytes = *(const volatile uint32_t *)(const void *)captured_at(c); /* once: it may change */
+	bytes = *(const volatile uint32_t *)(const void *)captured_at(c); /* read once, as it may change */
 	return bytes >= sizeof(struct capture_record) && bytes % 16 == 0 && bytes <= c->bytes / 4 && bytes <= rest &&
 			       bytes <= there
 		       ? bytes
@@ -74,9 +74,9 @@ static void copy_record(struct captured *c, uint32_t bytes)
 		c->room = bytes;
 	}
 	memcpy(c->record, captured_at(c), bytes);
-	c->record->bytes = bytes; /* what was checked */
+	c->record->bytes = bytes; /* the checked value */
 	c->read += bytes;
-	/* release pairs with ring_has(): it may be written to again */
+	/* release: pairs with ring_has(); the writer may reuse the space */
 	atomic_store_explicit(&c->ring->read, c->read, memory_order_release);
 }
 
@@ -90,7 +90,7 @@ const struct capture_record *captured_next(struct captured *c, uint64_t written)
 			break;
 		copy_record(c, bytes);
 		if (c->record->kind >= ARRAY_SIZE(least) || c->record->kind == CAPTURE_FILL)
-			continue; /* of a later version, or the end of the ring */
+			continue; /* a later version's kind, or the end of the ring */
 		c->broken = bytes < least[c->record->kind] || c->record->link > CAPTURE_MEMORY;
 		if (!c->broken)
 			return c->record;

@@ -37,14 +37,14 @@
 #include "wire/icrc.h"
 
 #define SEEN  64
-#define KNOWN (1u << 16) /* work requests, and packets, of each process that are remembered */
+#define KNOWN (1u << 16) /* work requests, and packets, remembered for each process */
 
 struct request {
 	uint32_t qpn, wqe, opcode, length;
 	uint64_t wr_id;
 };
 
-/* Which work request a packet is of: it was built so. */
+/* Work request of a built packet. */
 struct built {
 	uint32_t dest_qpn, psn, opcode, qpn, wqe;
 };
@@ -54,7 +54,7 @@ struct member {
 	struct captured ring;
 	uint64_t dropped;
 	struct capture_hello hello;
-	struct request *requests; /* KNOWN of each, found by what they are: a later one replaces an earlier one */
+	struct request *requests; /* KNOWN requests and packets, hashed; a later one replaces an earlier one */
 	struct built *builds;
 };
 
@@ -77,8 +77,8 @@ struct collector {
 	uint32_t interface_count, interfaces_told;
 	struct {
 		uint8_t gid[16];
-		uint32_t number; /* of its interface, plus 1; 0: not known */
-	} seen[SEEN];		 /* addresses: a later one replaces an earlier one */
+		uint32_t number; /* number of the interface, plus 1; 0: unknown */
+	} seen[SEEN];		 /* addresses, hashed; a later one replaces an earlier one */
 	uint64_t packets, dropped, last_time;
 	struct frame frame;
 	bool failed; /* the file cannot be written: nothing is captured any more */
@@ -109,7 +109,7 @@ static bool open_file(struct collector *c)
 	return true;
 }
 
-/* The file is as it is from here on, and processes stop capturing as they are removed. */
+/* Stops writing to the file, and removes all processes, which then stop capturing. */
 static void fail_file(struct collector *c)
 {
 	if (!c->out.error || c->failed)
@@ -129,7 +129,7 @@ static void end_file(struct collector *c)
 	fail_file(c);
 }
 
-/* The next file of a ring of files, if this one is long enough. */
+/* Begins the next file of a ring of files, if this one is long enough. */
 static void turn_file(struct collector *c)
 {
 	char old[PATH_MAX];
@@ -149,7 +149,7 @@ static void turn_file(struct collector *c)
 
 /* ---- interfaces ---- */
 
-/* The interface that has the address, or in another network namespace the address itself. */
+/* Name of the interface with the address or, in another network namespace, the address itself. */
 static void interface_name(const uint8_t gid[16], char *out, size_t room)
 {
 	char text[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
@@ -170,7 +170,7 @@ static void interface_name(const uint8_t gid[16], char *out, size_t room)
 	freeifaddrs(all);
 }
 
-/* The number of the interface with that name. */
+/* Number of the interface with that name. */
 static uint32_t interface_with(struct collector *c, const char *name)
 {
 	uint32_t n = 0;
@@ -188,7 +188,7 @@ static uint32_t interface_with(struct collector *c, const char *name)
 	return n;
 }
 
-/* The number of the interface of the address, in this file. The kernel is asked once for an address. */
+/* Number of the address's interface in this file. The kernel is asked once per address. */
 static uint32_t interface_of(struct collector *c, const uint8_t gid[16])
 {
 	uint32_t at = (gid[14] * 31u + gid[15]) % SEEN, n;
@@ -232,13 +232,13 @@ static void take_event(struct member *m, const struct capture_event *e)
 			(struct built){(uint32_t)a[1], (uint32_t)a[2], (uint32_t)a[3], (uint32_t)a[0], (uint32_t)a[5]};
 }
 
-/* One record on its way to the file. */
+/* A record on its way to the file. */
 struct passage {
 	struct collector *c;
 	struct member *m;
 	const struct capture_record *record;
 	const struct capture_path *path;
-	uint32_t qpn, wqe; /* if `known` */
+	uint32_t qpn, wqe; /* valid if `known` */
 	bool known;
 };
 
@@ -282,7 +282,7 @@ static void write_expanded(void *arg, const struct expanded *e)
 
 	if (c->failed || !is_wanted(p, e->packet))
 		return;
-	if (e->inbound && !p->record->inbound) { /* the answer to a one-sided operation */
+	if (e->inbound && !p->record->inbound) { /* response of a one-sided operation */
 		memcpy(path.from, p->path->to, 16);
 		memcpy(path.to, p->path->from, 16);
 	}
@@ -338,7 +338,7 @@ static void take_record(struct collector *c, struct member *m, const struct capt
 		take_onesided(c, m, (const void *)r);
 }
 
-/* Reads what is there. */
+/* Writes all records of a member's ring. */
 static void drain_member(struct collector *c, struct member *m)
 {
 	uint64_t written = captured_written(&m->ring);
@@ -358,10 +358,10 @@ static void drain_member(struct collector *c, struct member *m)
 
 /* ---- processes ---- */
 
-/* The hello and its two descriptors: a ring and a doorbell. Nothing is kept open if it is none. */
+/* Receives the hello and its two descriptors, a ring and a doorbell. Closes everything on failure. */
 static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
 {
-	struct timeval patience = {.tv_sec = 1}; /* it comes at once, or from something else than uroce */
+	struct timeval patience = {.tv_sec = 1}; /* uroce sends it at once */
 	struct ucred peer;
 	ssize_t bytes;
 
@@ -378,7 +378,7 @@ static bool take_hello(int fd, struct capture_hello *hello, int fds[2])
 	return false;
 }
 
-/* The program's name goes into comments, which are UTF-8. */
+/* Makes the program's name valid UTF-8, for comments. */
 static void make_printable(char *name)
 {
 	for (; *name; name++)
@@ -410,7 +410,7 @@ static void accept_member(struct collector *c)
 	c->members[c->count++] = m;
 	c->joined++;
 	if (send(m.fd, "", 1, MSG_NOSIGNAL) < 0)
-		return; /* it has ended: poll() tells */
+		return; /* ended: poll() reports it */
 }
 
 static void remove_member(struct collector *c, uint32_t i)
@@ -427,7 +427,7 @@ static void remove_member(struct collector *c, uint32_t i)
 	*m = c->members[--c->count];
 }
 
-/* Nothing comes without a ring of the bell from here on. */
+/* Asks for a doorbell for each new record. */
 static void prepare_sleep(struct collector *c)
 {
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -457,7 +457,7 @@ static void await_something(struct collector *c, struct pollfd *p)
 		;
 }
 
-/* True: the end was asked for. */
+/* True if the end was asked for. */
 static bool heed_signal(struct collector *c, pid_t child, int *status)
 {
 	struct signalfd_siginfo s;
@@ -468,9 +468,9 @@ static bool heed_signal(struct collector *c, pid_t child, int *status)
 		return child && waitpid(child, status, WNOHANG) == child;
 	if (!child)
 		return true;
-	if (s.ssi_signo == SIGTERM) /* a terminal sends SIGINT to both */
+	if (s.ssi_signo == SIGTERM) /* a terminal sends SIGINT to the child too */
 		kill(child, SIGTERM);
-	return false; /* its end is awaited */
+	return false; /* waits for the child's end */
 }
 
 int collect_run(struct collector *c, pid_t child)
@@ -479,7 +479,7 @@ int collect_run(struct collector *c, pid_t child)
 	int status = 0;
 	bool ends = false;
 
-	signal(SIGPIPE, SIG_IGN); /* where what reads the file ends, the child goes on */
+	signal(SIGPIPE, SIG_IGN); /* the child continues if the reader of the file ends */
 	while (!ends && (child || !c->joined || c->count)) {
 		uint32_t count;
 		uint64_t rings;

@@ -28,7 +28,7 @@ int collect_program(const struct command *command, const struct collect_options 
 		return complain(command, "fork: %s", strerror(errno));
 	if (!child) {
 		sigprocmask(SIG_SETMASK, &old, NULL);
-		if (!strcmp(o->file, "-")) /* packets only are to be there */
+		if (!strcmp(o->file, "-")) /* stdout is for packets only */
 			dup2(STDERR_FILENO, STDOUT_FILENO);
 		_exit(program_execute(command, path, argv));
 	}

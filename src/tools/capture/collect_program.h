@@ -5,7 +5,7 @@
 struct collect_options;
 struct command;
 
-/* Runs a prepared program (tools/program.h) as a child whose packets, and whose children's, are captured. Returns its
+/* Runs a prepared program (tools/program.h) as a child, and captures its and its children's packets. Returns the
  * exit status. */
 int collect_program(const struct command *command, const struct collect_options *o, const char *path, char **argv);
 

@@ -6,9 +6,9 @@
 
 #include "tools/capture/frame.h"
 
-#define SPLIT	  4096u	     /* bytes of each piece of a packet that is too long */
-#define MTU_LEAST 256u	     /* IBTA's smallest */
-#define MOST	  (1u << 31) /* bytes of a message */
+#define SPLIT	  4096u	     /* bytes of payload of each piece of a packet that is too long */
+#define MTU_LEAST 256u	     /* smallest MTU of IBTA */
+#define MOST	  (1u << 31) /* max bytes of a message */
 
 /* The opcodes of a message of several packets. */
 struct family {
@@ -29,7 +29,7 @@ static struct family family_of(uint8_t opcode)
 			       transport | OP_READ_RESPONSE_LAST};
 }
 
-/* The opcode with which the last piece of an ONLY or a LAST ends: with the same extended headers. */
+/* Opcode of the last piece of an ONLY or a LAST, which has the same extended headers. */
 static uint8_t last_of(uint8_t opcode)
 {
 	static const uint8_t last[32] = {
@@ -41,7 +41,7 @@ static uint8_t last_of(uint8_t opcode)
 	return last[OPERATION(opcode)] ? TRANSPORT(opcode) | last[OPERATION(opcode)] : family_of(opcode).last;
 }
 
-/* Cuts a packet into pieces of `size` bytes of payload; one that fits stays as it is. */
+/* Splits a packet into pieces of `size` bytes of payload. A packet that fits is not split. */
 static void cut_packet(const struct packet *p, const uint8_t *payload, uint32_t captured, uint32_t size, bool inbound,
 		       expand_take *take, void *arg)
 {
@@ -78,10 +78,10 @@ bool expand_packet(const struct capture_packet *c, expand_take *take, void *arg)
 	    c->length > MOST || (uint64_t)c->headers + c->captured > c->record.bytes - sizeof(*c))
 		return false;
 	memcpy(headers, bytes, c->headers);
-	headers[1] &= 0xcf; /* no pad: there is no payload here */
+	headers[1] &= 0xcf; /* no pad, as there is no payload */
 	if (packet_parse(&p, headers, c->headers) ||
 	    (c->length > FRAME_PAYLOAD && !opcode_info[family_of(p.opcode).middle].name))
-		return false; /* datagrams are never that long */
+		return false; /* datagrams are shorter */
 	p.length = c->length;
 	cut_packet(&p, bytes + c->headers, c->captured, c->length > FRAME_PAYLOAD ? SPLIT : FRAME_PAYLOAD,
 		   c->record.inbound, take, arg);
@@ -94,7 +94,7 @@ static void take_one(const struct packet *p, bool inbound, expand_take *take, vo
 	     &(struct expanded){.packet = p, .payload = (const uint8_t *)"", .inbound = inbound, .number = 1, .of = 1});
 }
 
-/* The answer comes from the other end: to this QP. */
+/* The response, from the other end to this QP. */
 static struct packet answer_of(const struct capture_onesided *c, uint8_t opcode, uint32_t psns)
 {
 	return (struct packet){

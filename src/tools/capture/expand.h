@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The packets that a record of a capture stands for: itself; several where a packet by shared memory is too long for an
- * IP packet; those of a one-sided operation. */
+/* Packets of a captured record: usually one; several for a packet by shared memory that is too long for IP; the
+ * equivalent ones of a one-sided operation. */
 #ifndef UROCE_TOOLS_CAPTURE_EXPAND_H
 #define UROCE_TOOLS_CAPTURE_EXPAND_H
 
@@ -10,13 +10,13 @@
 struct expanded {
 	const struct packet *packet;
 	const uint8_t *payload;
-	uint32_t captured; /* bytes of the payload that are known */
+	uint32_t captured; /* bytes of payload that were captured */
 	bool inbound;
-	uint32_t number, of; /* piece `number` of so many */
+	uint32_t number, of; /* piece `number` of `of` */
 };
 typedef void expand_take(void *arg, const struct expanded *e);
 
-/* The bytes are another process's: false, and nothing was taken, if they make no sense. */
+/* Calls take() for each packet. False, without a call, if the record is invalid (its bytes are another process's). */
 bool expand_packet(const struct capture_packet *c, expand_take *take, void *arg);
 bool expand_onesided(const struct capture_onesided *c, expand_take *take, void *arg);
 

@@ -9,7 +9,7 @@
 #include "wire/icrc.h"
 #include "wire/packet_frame.h"
 
-/* RFC 1112 and RFC 2464 for multicast; else a locally administered address. */
+/* MAC address for a GID: RFC 1112 and RFC 2464 for multicast; else locally administered. */
 static void put_mac(uint8_t to[6], const uint8_t gid[16])
 {
 	memcpy(to, (uint8_t[]){0x02, 0}, 2);
@@ -22,7 +22,7 @@ static void put_mac(uint8_t to[6], const uint8_t gid[16])
 	}
 }
 
-/* One for each pair of addresses, the same both ways, in the range that RoCEv2 adapters use. */
+/* UDP source port for a pair of addresses, the same both ways, in the range that RoCEv2 adapters use. */
 static uint16_t source_port(const struct capture_path *path)
 {
 	uint32_t sum = 0;
@@ -52,7 +52,7 @@ void frame_build(struct frame *f, const struct capture_path *path, const uint8_t
 	put_mac(at, path->to);
 	put_mac(at + ETH_ALEN, path->from);
 	memcpy(at + 2 * ETH_ALEN, &(uint16_t){htons(gid_is_ipv4(path->to) ? ETH_P_IP : ETH_P_IPV6)}, 2);
-	bth = at += packet_frame_put(&head, FRAME_SUM_NONE, at); /* without a checksum: IBTA annex A17 */
+	bth = at += packet_frame_put(&head, FRAME_SUM_NONE, at); /* without UDP checksum: IBTA annex A17 */
 	memcpy(at, headers, header_bytes);
 	memcpy(at + header_bytes, payload, captured);
 	f->length = (uint32_t)(bth - f->bytes) + roce;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce pcap`: the packets of processes that run, as a file for Wireshark. */
+/* `uroce pcap`: captures the packets of running processes for Wireshark. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "tools/command.h"
 #include "tools/program.h"
 
-/* Options with a number. */
+/* Options that take a number. */
 static const struct pcap_option {
 	int letter;
 	uint32_t least;
@@ -83,7 +83,8 @@ static int pcap_options(const struct command *command, int argc, char **argv, st
 			      : 0;
 }
 
-/* The capture ends with the connection, and that with this command. 0, or the exit status after a complaint. */
+/* Sends a request to a process. The capture ends with the connection, which ends with this command. 0, or an exit
+ * status after a message. */
 static int call_process(const struct command *command, const char *word, const char *request)
 {
 	char answer[256];
@@ -122,7 +123,7 @@ int pcap_command(const struct command *command, int argc, char **argv)
 	if (!strcmp(argv[optind - 1], "--"))
 		return program_prepare(command, argv[optind], path)
 			       ?: collect_program(command, &o, path, argv + optind);
-	status = call_all(command, argv + optind, "version"); /* a file that is there is not overwritten for nothing */
+	status = call_all(command, argv + optind, "version"); /* before the file is overwritten */
 	if (status)
 		return status;
 	c = collect_open(&o, command->name);

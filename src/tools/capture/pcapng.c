@@ -17,10 +17,10 @@ enum option_code {
 	OPTION_END = 0,
 	OPTION_COMMENT = 1,
 	OPTION_NAME = 2,
-	OPTION_APPLICATION = 4, /* of a section */
+	OPTION_APPLICATION = 4, /* option of a section */
 	OPTION_DESCRIPTION = 3,
-	OPTION_FLAGS = 2,    /* of a packet */
-	OPTION_RECEIVED = 4, /* of statistics */
+	OPTION_FLAGS = 2,    /* option of a packet */
+	OPTION_RECEIVED = 4, /* option of statistics */
 	OPTION_DROPPED = 5,
 	OPTION_RESOLUTION = 9,
 };
@@ -28,7 +28,7 @@ enum option_code {
 #define LINKTYPE_ETHERNET 1
 #define NANOSECONDS	  9 /* resolution: 10^-9 s */
 
-/* A block is made here, since its length stands before it. */
+/* A block in memory, as its length comes first. */
 struct block {
 	uint8_t bytes[1024];
 	uint32_t size;
@@ -63,7 +63,7 @@ static void put_option(struct block *b, uint16_t code, const void *value, uint32
 	put_bytes(b, value, size);
 }
 
-/* Longer text is cut: the block has room for it. */
+/* Adds text, cut to the room of the block. */
 static void put_text(struct block *b, uint16_t code, const char *text)
 {
 	put_option(b, code, text, (uint32_t)strnlen(text, 400));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes pcapng (draft-ietf-opsawg-pcapng): one section, an interface for each device, packets with comments. One
+/* Writer of pcapng (draft-ietf-opsawg-pcapng): one section, an interface for each device, packets with comments. One
  * thread. */
 #ifndef UROCE_TOOLS_CAPTURE_PCAPNG_H
 #define UROCE_TOOLS_CAPTURE_PCAPNG_H
@@ -11,19 +11,19 @@
 struct pcapng {
 	FILE *file;
 	uint64_t bytes; /* written so far */
-	int error;	/* errno of the first thing that could not be written, or 0 */
+	int error;	/* errno of the first failed write, or 0 */
 };
 
-/* The beginning of the section. */
+/* Begins the section. */
 void pcapng_begin(struct pcapng *w);
-/* Interfaces are numbered from 0 in the order in which they are added. `snap`: bytes; 0: no limit. */
+/* Adds an interface; numbers count from 0. `snap`: bytes; 0: no limit. */
 void pcapng_interface(struct pcapng *w, const char *name, const char *description, uint32_t snap);
-/* The first `captured` bytes of a frame of `length` bytes; time: ns since 1970. */
+/* Adds the first `captured` bytes of a frame of `length` bytes. `time`: ns since 1970. */
 void pcapng_packet(struct pcapng *w, uint32_t interface, uint64_t time, bool inbound, const void *frame,
 		   uint32_t captured, uint32_t length, const char *comment);
-/* All that was written so far goes to the file. */
+/* Writes buffered data to the file. */
 void pcapng_flush(struct pcapng *w);
-/* What the interface received and lost: at the end. */
+/* Adds the received and lost packets of an interface, at the end. */
 void pcapng_statistics(struct pcapng *w, uint32_t interface, uint64_t time, uint64_t packets, uint64_t dropped);
 
 #endif

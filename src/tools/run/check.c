@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce check`: a program on uroce's devices, which look for its mistakes: src/check/. */
+/* `uroce check`: runs a program on uroce's devices, which look for its mistakes (src/check/). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "tools/library.h"
 #include "tools/program.h"
 
-#define FOUND	 "98" /* exit status: something was found */
+#define FOUND	 "98" /* exit status if there are findings */
 #define USUAL	 "leaks,habits,buffers"
 #define ALL_ROOM 256
 
@@ -53,7 +53,7 @@ static int check_option(const struct command *command, int option, char all[ALL_
 		return program_set_file(command, "UROCE_CHECK_SUPPRESSIONS", optarg, true);
 	case 'j':
 		return setenv("UROCE_CHECK_JSON", "on", 1) ? EXIT_FAILURE : 0;
-	case 'p': /* the stronger of the two counts */
+	case 'p': /* the stronger option counts */
 		return setenv("UROCE_CHECK_PAGES", "writes", 0) ? EXIT_FAILURE : 0;
 	case 'S':
 		return setenv("UROCE_CHECK_PAGES", "touches", 1) ? EXIT_FAILURE : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce demo`: programs from the distribution's packages do RDMA with each other, and uroce shows what happened. */
+/* `uroce demo`: programs of the distribution's packages do RDMA with each other, and uroce shows what happened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +23,7 @@
 
 #define FOUND 98 /* exit status of uroce check */
 
-/* What the program itself says at its end, and what uroce says of the fault. */
+/* True of the program's last messages, and uroce's about the fault. */
 static bool tells_outcome(const char *line)
 {
 	static const char *const others[] = {"address:", "bytes in", "in force", "parse WC"};
@@ -50,7 +50,7 @@ static void heading(const char *format, ...)
 	fflush(stdout);
 }
 
-/* Runs this program itself: what the demo shows, its reader can do. */
+/* Runs this program with another subcommand, which the reader can do too. */
 static int ourselves(const char *const *argv)
 {
 	pid_t pid;
@@ -86,7 +86,7 @@ static int show_trace(const char *program, const char *operation, bool ladder)
 	return ourselves(drawn);
 }
 
-/* Of the SENDs that were shown as text. */
+/* Draws the SENDs that were shown as text. */
 static void draw_traces(void)
 {
 	char server[PATH_MAX + 64], client[PATH_MAX + 64], page[PATH_MAX + 64];
@@ -101,7 +101,7 @@ static void draw_traces(void)
 
 static void keep_traces(void)
 {
-	if (rmdir(stage.directory) == 0) { /* it was empty */
+	if (rmdir(stage.directory) == 0) { /* removed, as it was empty */
 		printf("No trace was made.\n");
 		return;
 	}
@@ -109,7 +109,7 @@ static void keep_traces(void)
 	draw_traces();
 }
 
-/* What is traced, and which request of it is shown. */
+/* Traced operations, and the request of each to show. */
 static const struct life {
 	const char *program, *operation;
 	bool ladder;
@@ -139,7 +139,7 @@ static void remove_traces(void)
 	rmdir(stage.directory);
 }
 
-/* In memory if possible: a disk that writes back the pages of a trace would show in its times. */
+/* Makes the directory, in memory if possible: a disk that writes back the pages of a trace would show in its times. */
 static bool make_directory(void)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -194,7 +194,7 @@ static FILE *open_log(const char *name)
 	return fopen(path, "re");
 }
 
-/* The first lines of both logs, side by side. False: they differ, or are empty. */
+/* Prints the first lines of both logs side by side. False if they differ, or are empty. */
 static bool show_logs(const char *one, const char *two)
 {
 	FILE *a = open_log(one), *b = open_log(two);
@@ -257,7 +257,7 @@ static int demo_faults(const struct command *command)
 	return status;
 }
 
-/* What goes on in a further line is indented like the line, and a little more. */
+/* Prints a report; continued lines are indented a little more than their line. */
 static void print_report(int output)
 {
 	FILE *file = fdopen(dup(output), "r");
@@ -275,7 +275,7 @@ static void print_report(int output)
 	fclose(file);
 }
 
-/* This program itself, under another command of its own. Its output goes to a file. Returns its process id, or -1. */
+/* Runs this program with another subcommand, and its output to a file. Returns the process id, or -1. */
 static pid_t start_mistakes(const char *how, const char *which, int *output)
 {
 	char self[PATH_MAX] = "";
@@ -298,7 +298,7 @@ static pid_t start_mistakes(const char *how, const char *which, int *output)
 	_exit(EXIT_NOT_FOUND);
 }
 
-/* True if it ends with that status. */
+/* True if the program ends with that status. */
 static bool play_mistakes(const char *how, const char *which, int expected)
 {
 	int output, status = 1 << 8;
@@ -306,7 +306,7 @@ static bool play_mistakes(const char *how, const char *which, int expected)
 
 	printf("  $ %suroce %s uroce demo %s%s\n\n", style(BOLD), how, which, style(PLAIN));
 	pid = start_mistakes(how, which, &output);
-	if (pid > 0 && waitpid(pid, &status, 0) != pid) { /* a signal */
+	if (pid > 0 && waitpid(pid, &status, 0) != pid) { /* interrupted by a signal */
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 	}
@@ -333,7 +333,8 @@ static int demo_check(const struct command *command)
 			continue;
 		if (stage.interrupted)
 			return 128 + stage.interrupted;
-		return complain(command, "that should end with status %d; `uroce doctor` may know why", acts[i].status);
+		return complain(command, "the program should have ended with status %d: run `uroce doctor`",
+				acts[i].status);
 	}
 	printf("\nIts source is src/tools/run/mistakes.c. docs/check.md has the other mistakes.\n"
 	       "Next: %suroce check PROGRAM%s for your own programs.\n",
@@ -341,7 +342,7 @@ static int demo_check(const struct command *command)
 	return EXIT_SUCCESS;
 }
 
-/* False, and errno. */
+/* False with errno. */
 static bool is_directory(const char *path)
 {
 	struct stat st;
@@ -363,9 +364,9 @@ static int demo_mended(const struct command *command)
 }
 
 static const struct demo {
-	const char *word; /* the argument; "": none */
+	const char *word; /* argument; "": none */
 	int (*run)(const struct command *command);
-	bool is_program; /* that others run */
+	bool is_program; /* program to run under another command */
 } demos[] = {
 	{"", demo_perform, false},	   {"faults", demo_faults, false}, {"check", demo_check, false},
 	{"mistakes", demo_mistakes, true}, {"mended", demo_mended, true},
@@ -414,7 +415,7 @@ int demo_command(const struct command *command, int argc, char **argv)
 	sigaction(SIGTERM, &on_signal, NULL);
 	sigaction(SIGHUP, &on_signal, NULL);
 	if (!terminal_columns())
-		setenv("COLUMNS", "80", 1); /* of a file as well, and for those that it starts */
+		setenv("COLUMNS", "80", 1); /* for files as well, and for programs started here */
 	status = demo->run(command);
 	if (keep)
 		keep_traces();

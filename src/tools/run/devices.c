@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce devices`. */
+/* `uroce devices`: lists the devices that programs see. */
 #include "tools/run/devices.h"
 
 #include <arpa/inet.h>
@@ -89,7 +89,7 @@ int devices_view(struct device_view **views, const char **why)
 	return *views ? count : -1;
 }
 
-/* What programs of one user use between them where both have this address. */
+/* The way between programs of one user that both have this address. */
 static enum same_host_way way_of(const struct device_view *v, const union ibv_gid *address, const struct same_host *h)
 {
 	struct holder holder = holder_of(address);
@@ -126,7 +126,7 @@ static const char *between_hosts(void)
 				    : "UDP, as UROCE_LINK=packet lacks CAP_NET_RAW";
 }
 
-/* What the words in the last column mean. */
+/* Prints what the words in the last column mean. */
 static void devices_explain(const struct device_view *views, int count, const struct same_host *h)
 {
 	const struct gpu_here gpu = gpu_here_look();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What programs will see, through the library's own verbs. */
+/* The devices that programs will see, through the library's own verbs. */
 #ifndef UROCE_TOOLS_RUN_DEVICES_H
 #define UROCE_TOOLS_RUN_DEVICES_H
 
@@ -20,20 +20,20 @@ struct device_view {
 	int gids;
 };
 
-/* All devices into an array that the caller frees; their number, or -1 and *why. */
+/* All devices, in an array that the caller frees. Returns their number, or -1 with *why. */
 int devices_view(struct device_view **views, const char **why);
 
-/* Prints them on one line of that many columns: name, interface and first address of each; those that do not fit are
- * counted. */
+/* Prints the devices on one line of that many columns: name, interface and first address of each, and the number of
+ * those that do not fit. */
 void devices_print_line(FILE *to, const struct device_view *views, int count, unsigned columns);
 
-/* "10.1.2.3" or an IPv6 address, into a buffer that the next call uses again. */
+/* Text of an address, in a buffer that the next call overwrites. */
 const char *gid_text(const union ibv_gid *gid);
 
-/* Whether UROCE_LINK=packet can be had, as far as the process is concerned. */
+/* True if this process may use UROCE_LINK=packet. */
 bool frames_are_allowed(void);
 
-/* What ip(8) says of the interface: bytes, 0 if it is not there. */
+/* MTU of the interface in bytes, as ip(8) shows; 0 without such an interface. */
 unsigned interface_mtu(const char *name);
 
 #endif

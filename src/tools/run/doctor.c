@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce doctor`: what uroce needs of a machine, checked by doing it. */
+/* `uroce doctor`: checks what uroce needs of a machine, by using it. */
 #include <cJSON.h>
 #include <errno.h>
 #include <glob.h>
@@ -37,7 +37,7 @@
 #define UDP_GRO 104
 #endif
 
-#define BUFFER_WANTED (4 << 20) /* bytes: what the udp link asks for */
+#define BUFFER_WANTED (4 << 20) /* bytes: size that the udp link requests */
 #define ARRIVE_MS     1000
 
 enum verdict {
@@ -48,12 +48,12 @@ enum verdict {
 
 static const char *const verdict_name[] = {[OK] = "ok", [WARN] = "warn", [FAIL] = "fail"};
 static unsigned verdicts[FAIL + 1];
-static cJSON *findings; /* with --json: a list of them; NULL: they are printed as they are found */
+static cJSON *findings; /* list for --json; NULL: findings are printed at once */
 
-/* One finding. */
+/* Reports a finding. */
 static void doctor_say(enum verdict verdict, const char *what, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* What to do about the last one. */
+/* Adds advice to the last finding. */
 static void advise(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void doctor_print(enum verdict verdict, const char *what, const char *text)
@@ -137,8 +137,7 @@ static void check_library(void)
 	advise("Build it (make) or install it (make install).");
 }
 
-/* Where musl is the system's own, uroce has come by a second C library beside it, and only programs of that have
- * devices. */
+/* On a system with musl, only programs of the second C library, glibc, have devices. */
 static void check_libc(void)
 {
 	glob_t loaders;
@@ -189,7 +188,7 @@ static void explain_busy(const char *address, const union ibv_gid *gid)
 	}
 }
 
-/* A byte to ourselves: what a firewall drops here, it drops between programs of this machine too. */
+/* Sends a byte to this process: a firewall that drops it also drops packets between programs of this machine. */
 static bool reaches_itself(int fd, const struct sockaddr_storage *a, socklen_t length)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -198,7 +197,7 @@ static bool reaches_itself(int fd, const struct sockaddr_storage *a, socklen_t l
 	return sendto(fd, &byte, 1, 0, (const struct sockaddr *)a, length) == 1 && poll(&p, 1, ARRIVE_MS) == 1;
 }
 
-/* Without SO_REUSEPORT: so this fails where programs are at work, and does not take packets from them. */
+/* Binds without SO_REUSEPORT, so that it fails while programs use the port, and takes no packets from them. */
 static void doctor_check_address(const struct ibv_gid_entry *gid)
 {
 	const char *address = gid_text(&gid->gid);
@@ -298,7 +297,7 @@ static void check_buffer(const char *what, int option, int force, const char *kn
 		setsockopt(fd, SOL_SOCKET, option, &size, sizeof(size));
 	getsockopt(fd, SOL_SOCKET, option, &size, &length);
 	close(fd);
-	size /= 2; /* Linux says twice what was asked for */
+	size /= 2; /* Linux reports twice the requested size */
 	if (size >= BUFFER_WANTED) {
 		doctor_say(OK, what, "%d KiB", size >> 10);
 		return;
@@ -311,7 +310,7 @@ static void check_crc(void)
 {
 	const struct crc_engine *engine = crc_init();
 
-	/* the last one is always there: tables */
+	/* the last engine, tables, is always available */
 	if (engine != &crc_engines[crc_engine_count - 1]) {
 		doctor_say(OK, "checksums", "by %s", engine->name);
 		return;
@@ -343,7 +342,7 @@ static void check_same_host(void)
 	advise("%s", same_host_why(&h));
 }
 
-/* Nothing is said where there is no GPU. */
+/* Reports GPUs; nothing without one. */
 static void check_gpu(void)
 {
 	struct gpu_here g = gpu_here_look();

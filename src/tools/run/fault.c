@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce fault`: the rules of faults of a process that runs. */
+/* `uroce fault`: shows and changes the fault rules of a running process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "base/control_call.h"
 #include "tools/command.h"
 
-#define REQUEST 512 /* bytes: a rule has at most 255 */
+#define REQUEST 512 /* bytes; a rule has at most 255 */
 
-/* "NUMBER COULD DID RULE" of each rule, from the process. */
+/* Prints the rules from lines "NUMBER COULD DID RULE" of the process. */
 static void print_rules(FILE *in)
 {
 	unsigned long long could, did;
@@ -47,7 +47,7 @@ static int fault_list(const struct command *command, pid_t pid)
 	return EXIT_SUCCESS;
 }
 
-/* "add" and so on. Prints the answer, if there is one: the number of the new rule. */
+/* Sends "add", "remove" or "clear". Prints the answer, if any: the number of the new rule. */
 static int fault_change(const struct command *command, pid_t pid, const char *word, const char *argument)
 {
 	char request[REQUEST], answer[4 * REQUEST];
@@ -78,15 +78,16 @@ int fault_command(const struct command *command, int argc, char **argv)
 	const char *word = argc > 2 ? argv[2] : "list";
 
 	if (argc < 2 || !is_number(argv[1]))
-		return wrong_usage(command, "which process? Its process id comes first (`uroce run --fault RULES "
-					    "PROGRAM` begins with the program)");
+		return wrong_usage(command,
+				   "give a process id first (to start a program with faults: `uroce run --fault "
+				   "RULES PROGRAM`)");
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		if (strcmp(word, words[i].word) != 0)
 			continue;
 		if (max_of(argc - 3, 0) != words[i].arguments)
 			return wrong_usage(command, "%s",
-					   words[i].arguments ? "one rule, in quotes, or one number"
-							      : "nothing follows it");
+					   words[i].arguments ? "give one rule, in quotes, or one number"
+							      : "this takes no argument");
 		if (i == 2 && !is_number(argv[3]))
 			return wrong_usage(command, "'%s' is not the number of a rule", argv[3]);
 		return i ? fault_change(command, (pid_t)atol(argv[1]), word, argc > 3 ? argv[3] : "")

@@ -7,7 +7,7 @@
 #include "base/base.h"
 
 static const struct {
-	const char *vendor, *library, *begin, *count; /* two functions of it */
+	const char *vendor, *library, *begin, *count; /* begin, count: names of two functions of the library */
 } drivers[] = {
 	{"CUDA", "libcuda.so.1", "cuInit", "cuDeviceGetCount"},
 	{"HIP", "libamdhip64.so.7", "hipInit", "hipGetDeviceCount"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce hostile`: a program under one seed after another, each of which stands for a handful of faults that an adapter
- * or a network may show at any time. */
+/* `uroce hostile`: runs a program under one seed after another. Each seed stands for a few faults that an adapter or
+ * a network may show at any time. */
 #include "tools/run/hostile.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "tools/program.h"
 #include "tools/terminal.h"
 
-#define SHOWN 4096 /* bytes of the end of what a failed run has said */
+#define SHOWN 4096 /* bytes of a failed run's last output to show */
 
 static const struct manner {
 	const char *rule, *permitted;
@@ -36,15 +36,15 @@ static const struct manner {
 #define MANNERS ARRAY_SIZE(manners)
 #define NO_RULE (MANNERS + 1)
 
-/* The rules that one seed stands for; "": not this one. */
+/* Rules of one seed; "": not drawn. */
 struct hostile_rules {
 	char rule[MANNERS][RULE_TEXT];
 };
 
 struct hostile_run {
-	int status;   /* of waitpid() */
-	bool hangs;   /* it was ended when its time was over */
-	FILE *output; /* what it has said; NULL: there was no room for a file */
+	int status;   /* as from waitpid() */
+	bool hangs;   /* killed at its time limit */
+	FILE *output; /* output of the run; NULL: no file could be made */
 };
 
 struct hostile_options {
@@ -53,7 +53,7 @@ struct hostile_options {
 	char **argv;
 };
 
-static pid_t running; /* the process group of a run, for the signal handler; 0: none */
+static pid_t running; /* process group of the run, for the signal handler; 0: none */
 
 /* ---- seeds ---- */
 
@@ -68,7 +68,7 @@ static int hostile_number(const struct command *command, const char *text, uint6
 	return 0;
 }
 
-/* Steele, Lea, Flood: SplitMix64. */
+/* SplitMix64 (Steele, Lea, Flood). */
 static uint64_t hostile_draw(uint64_t *state)
 {
 	uint64_t x = *state += 0x9e3779b97f4a7c15u;
@@ -78,7 +78,7 @@ static uint64_t hostile_draw(uint64_t *state)
 	return x ^ x >> 31;
 }
 
-/* Draws what stands in place of {A..B} or {A,B} and returns how long that is; 0: the text begins with neither. */
+/* Draws a value for {A..B} or {A,B} at the start of `text`; returns the length of that, or 0 if there is neither. */
 static int fill_place(char *out, size_t room, const char *text, uint64_t *state)
 {
 	unsigned long from, to;
@@ -92,7 +92,7 @@ static int fill_place(char *out, size_t room, const char *text, uint64_t *state)
 	return length;
 }
 
-/* The text with what is drawn. */
+/* Copies the text with drawn values. */
 static void fill_rule(char out[RULE_TEXT], const char *text, uint64_t *state)
 {
 	size_t at = 0;
@@ -109,7 +109,7 @@ static void fill_rule(char out[RULE_TEXT], const char *text, uint64_t *state)
 	out[at] = 0;
 }
 
-/* Half of the manners, and at least one. */
+/* Draws half of the rules, and at least one. */
 static void rules_of_seed(struct hostile_rules *rules, uint64_t seed)
 {
 	uint64_t state = seed, chosen = hostile_draw(&state) & ((1u << MANNERS) - 1);
@@ -128,8 +128,8 @@ static bool is_variable(const char *rule)
 	return !strncmp(rule, CONFIG_PREFIX, strlen(CONFIG_PREFIX));
 }
 
-/* Sets the variables among the rules of a seed, and writes the others to `out`, one a line. `only`: that one; MANNERS:
- * all; NO_RULE: none. */
+/* Sets the variables among a seed's rules, and writes the others to `out`, one per line. `only`: index of one rule;
+ * MANNERS: all; NO_RULE: none. */
 static int join_rules(char out[MANNERS * RULE_TEXT], uint64_t seed, size_t only)
 {
 	struct hostile_rules rules;
@@ -154,7 +154,7 @@ static int join_rules(char out[MANNERS * RULE_TEXT], uint64_t seed, size_t only)
 	return err;
 }
 
-/* The variables of the library for a run under these rules, behind those that UROCE_FAULT has already. 0, or not. */
+/* Sets the library's variables for a run under these rules, behind rules already in UROCE_FAULT. 0 or -1. */
 static int set_hostile(uint64_t seed, size_t only)
 {
 	const char *before = config_string(CONFIG_FAULT);
@@ -209,7 +209,7 @@ static void end_running(int number)
 	_exit(128 + number);
 }
 
-/* In the child. */
+/* Prepares and executes the program, in the child. */
 static void begin_run(const struct command *command, const struct hostile_options *o, uint64_t seed, size_t only,
 		      int output)
 {
@@ -227,7 +227,7 @@ static void begin_run(const struct command *command, const struct hostile_option
 	_exit(program_run(command, o->argv));
 }
 
-/* Waits for the child for so many seconds. */
+/* Waits for the child at most `seconds`. */
 static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 {
 	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
@@ -235,12 +235,12 @@ static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 	run->hangs = end.fd >= 0 && poll(&end, 1, seconds > 1000000 ? -1 : (int)(1000 * seconds)) == 0;
 	kill(-child, run->hangs ? SIGKILL : 0);
 	waitpid(child, &run->status, 0);
-	kill(-child, SIGKILL); /* what it has left running */
+	kill(-child, SIGKILL); /* kills what the program has left running */
 	if (end.fd >= 0)
 		close(end.fd);
 }
 
-/* One run under some of the rules. `only`: under that one; MANNERS: under all; NO_RULE: under none. */
+/* Runs the program under some of the rules. `only`: as in join_rules(). */
 static struct hostile_run run_seed(const struct command *command, const struct hostile_options *o, uint64_t seed,
 				   size_t only)
 {
@@ -273,7 +273,7 @@ static void close_run(struct hostile_run *run)
 		fclose(run->output);
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
 static const char *ending(const struct hostile_run *run, const struct hostile_options *o, char out[64])
 {
@@ -311,7 +311,7 @@ static bool passes_under(const struct command *command, const struct hostile_opt
 	return passed;
 }
 
-/* Which of the rules of a seed make the program fail, each alone. */
+/* Prints which rules of a seed make the program fail, each alone. */
 static void print_blame(const struct command *command, const struct hostile_options *o, uint64_t seed)
 {
 	struct hostile_rules rules;
@@ -349,7 +349,7 @@ static void print_progress(uint64_t done, const struct hostile_options *o, uint6
 		fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds, %" PRIu64 " failed\r", done, o->times, failed);
 }
 
-/* True: it passed. */
+/* True if the program passed. */
 static bool try_seed(const struct command *command, const struct hostile_options *o, uint64_t seed, bool first)
 {
 	struct hostile_run run = run_seed(command, o, seed, MANNERS);

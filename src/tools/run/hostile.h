@@ -4,8 +4,7 @@
 
 struct command;
 
-/* Sets the variables for a program that is to meet the rules of a seed, and tells which seed it is. NULL: any. 0, or
- * the exit status. */
+/* Sets the variables for the rules of a seed (NULL: random), and prints the seed. 0, or an exit status. */
 int hostile_prepare(const struct command *command, const char *seed);
 
 #endif

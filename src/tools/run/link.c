@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce link`: ports down and up, as if a cable were unplugged. */
+/* `uroce link`: takes ports down and up, like unplugging a cable. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

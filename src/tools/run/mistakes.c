@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce demo mistakes`: what `uroce demo check` looks at. A program of plain libibverbs that sends letters from one
- * queue pair to another, with three classic mistakes; `uroce demo mended` is the same without them. Its functions are
- * exported, so that stacks name them without debug information. */
+/* `uroce demo mistakes`, the program that `uroce demo check` checks: plain libibverbs, with three classic mistakes
+ * in sending letters from one queue pair to another. `uroce demo mended` has none of them. Functions are exported,
+ * so that stacks name them without debug information. */
 #include "tools/run/mistakes.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "tools/command.h"
 
-/* The library that is preloaded has them: the other commands work on machines without libibverbs. */
+/* From the preloaded library: other subcommands work on machines without libibverbs. */
 #pragma weak ibv_ack_cq_events
 #pragma weak ibv_alloc_pd
 #pragma weak ibv_close_device
@@ -31,7 +31,7 @@
 #pragma weak ibv_open_device
 #pragma weak ibv_query_gid
 #pragma weak ibv_reg_mr
-#undef ibv_reg_mr /* verbs.h makes it a macro that needs ibv_reg_mr_iova2() as well */
+#undef ibv_reg_mr /* a macro of verbs.h that also needs ibv_reg_mr_iova2() */
 
 #define SHOWN __attribute__((noinline, visibility("default")))
 
@@ -58,7 +58,7 @@ SHOWN int expect_letter(struct post_office *o);
 SHOWN int send_letter(struct post_office *o, int number);
 SHOWN int wait_for_letter(struct post_office *o);
 
-/* ---- two queue pairs. Each step: 0, or an errno ---- */
+/* ---- two queue pairs; each step returns 0 or an errno ---- */
 
 static int end_create(struct post_office *o, struct end *e, struct ibv_comp_channel *channel)
 {
@@ -143,7 +143,7 @@ int post_office_close(struct post_office *o)
 
 /* ---- letters ---- */
 
-/* Until there is one. 0, or EIO: it has an error. */
+/* Polls until there is a completion. 0, or EIO for an error. */
 static int poll_one(const struct end *e)
 {
 	struct ibv_wc wc;
@@ -214,7 +214,7 @@ static int send_letters(struct post_office *o)
 		came += !error && !strcmp(o->to.text, expected);
 	}
 	if (!error)
-		printf("%d letters sent, %d came as they were written\n", LETTERS, came);
+		printf("%d letters sent, %d arrived unchanged\n", LETTERS, came);
 	fflush(stdout);
 	return error;
 }
@@ -233,9 +233,9 @@ int mistakes_run(const struct command *command, bool mended)
 		error = ENOSYS;
 	free(o);
 	if (error == ENOSYS)
-		return complain(command, "there are no verbs here: uroce run uroce demo %s",
+		return complain(command, "libibverbs is not loaded: use `uroce run uroce demo %s`",
 				mended ? "mended" : "mistakes");
 	if (error)
-		return complain(command, "%s; `uroce doctor` may know why", strerror(error));
+		return complain(command, "%s: run `uroce doctor`", strerror(error));
 	return EXIT_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program that `uroce demo check` looks at. */
+/* The program that `uroce demo check` checks. */
 #ifndef UROCE_TOOLS_RUN_MISTAKES_H
 #define UROCE_TOOLS_RUN_MISTAKES_H
 
@@ -7,7 +7,7 @@
 
 struct command;
 
-/* Sends letters, with three mistakes or without. The exit status. */
+/* Sends letters, with three mistakes or without. Returns the exit status. */
 int mistakes_run(const struct command *command, bool mended);
 
 #endif

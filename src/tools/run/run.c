@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce run`: a program with liburoce.so.1 in front of its libraries. */
+/* `uroce run`: runs a program with liburoce.so.1 in front of its libraries. */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -21,8 +21,7 @@
 #include "tools/run/devices.h"
 #include "tools/run/hostile.h"
 
-/* Checks the rules before the program starts, and adds them to UROCE_FAULT. False: something is wrong, which has been
- * told. */
+/* Checks the rules before the program starts, and adds them to UROCE_FAULT. False after a message. */
 static bool add_rules(const struct command *command, const char *given)
 {
 	char line[RULE_TEXT], complaint[3 * RULE_TEXT], *all = NULL, *text = rules_read(given);
@@ -49,7 +48,7 @@ static bool add_rules(const struct command *command, const char *given)
 	return !more;
 }
 
-/* The option, of those that are variables of the library. False: it is wrong. */
+/* Sets the library's variable of an option. False if the value is wrong. */
 static bool set_variable(const struct command *command, int option, const char *value)
 {
 	switch (option) {
@@ -107,8 +106,7 @@ static int run_options(const struct command *command, int argc, char **argv, str
 	return optind == argc ? wrong_usage(command, "which program?") : 0;
 }
 
-/* A shell gives each command that a person types a process group of its own; a script's commands are in the script's.
- */
+/* True for a command typed in a shell, which gets its own process group; a script's commands have the script's. */
 static bool is_typed(void)
 {
 	return isatty(STDERR_FILENO) && getpgrp() == getpid();
@@ -121,7 +119,7 @@ static _Noreturn void say_devices(void)
 	const char *why;
 	int count;
 
-	/* these are the program's */
+	/* variables of the program's own */
 	unsetenv("UROCE_CHECK");
 	unsetenv("UROCE_FAULT");
 	unsetenv("UROCE_PCAP");
@@ -134,8 +132,8 @@ static _Noreturn void say_devices(void)
 	_exit(0);
 }
 
-/* The devices that the program will see, for who is at a terminal. Another process looks at them: this one becomes the
- * program. */
+/* Prints the devices that the program will see, if at a terminal. Another process looks at them, as this one becomes
+ * the program. */
 static void tell_devices(void)
 {
 	pid_t child = is_typed() ? fork() : -1;

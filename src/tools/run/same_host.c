@@ -45,7 +45,7 @@ const char *same_host_says(enum same_host_way way)
 	return ways[way].says;
 }
 
-/* Memory that is shared: the rings, and the table of what is registered (memory/share.h). */
+/* Size of shared memory to try: rings, and the table of registered memory (memory/share.h). */
 #define RINGS (1u << 20)
 #define TABLE (160u << 20)
 
@@ -67,7 +67,7 @@ static void say_unshared(char *why, size_t room, int err)
 		snprintf(why, room, "memfd_create: %s", strerror(-err));
 }
 
-/* The kernel makes up the name: any other could be taken by another user. */
+/* Lets the kernel choose the name: another user could have taken any other. */
 int same_host_try_name(void)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -79,7 +79,7 @@ int same_host_try_name(void)
 	return err;
 }
 
-/* The rings, and the name by which processes find each other. False, and why not. */
+/* Tests for the rings, and the name by which processes find each other. False with `why`. */
 static bool has_rings(char *why, size_t room)
 {
 	int err = same_host_share(RINGS);
@@ -98,7 +98,7 @@ static bool has_rings(char *why, size_t room)
 	return !*why;
 }
 
-/* As memory/shareable.h says; that the program has one thread is known when it runs. */
+/* Tests the conditions of memory/shareable.h, except for the number of the program's threads. */
 static bool has_mappings(char *why, size_t room)
 {
 	struct rlimit limit;
@@ -112,7 +112,7 @@ static bool has_mappings(char *why, size_t room)
 	return !*why;
 }
 
-/* Reads a word of a process that is neither parent nor child: 0 or errno. */
+/* Reads a word of a process that is neither parent nor child. 0 or an errno. */
 static int read_of(pid_t pid)
 {
 	static char secret = 42;
@@ -122,7 +122,7 @@ static int read_of(pid_t pid)
 	return process_vm_readv(pid, &here, 1, &there, 1, 0) == 1 && byte == secret ? 0 : errno;
 }
 
-/* Between two children, since a parent may do more. 0 or errno. */
+/* Tries between two children, as a parent may have more rights. 0 or an errno. */
 static int try_process_vm(void)
 {
 	pid_t target, reader = -1;
@@ -134,13 +134,13 @@ static int try_process_vm(void)
 	target = fork();
 	err = errno;
 	if (target == 0) {
-		ptracer_allow(); /* as programs do */
+		ptracer_allow(); /* as programs under uroce do */
 		close(ready[1]);
 		pause();
 		_exit(0);
 	}
 	close(ready[1]);
-	if (target > 0 && read(ready[0], &byte, 1) == 0) { /* its end: it has closed its own */
+	if (target > 0 && read(ready[0], &byte, 1) == 0) { /* end of file: the other process has closed its end */
 		reader = fork();
 		err = errno;
 	}
@@ -148,7 +148,7 @@ static int try_process_vm(void)
 	if (reader == 0)
 		_exit(read_of(target));
 	if (reader > 0 && waitpid(reader, &status, 0) == reader)
-		err = WIFEXITED(status) ? WEXITSTATUS(status) : EPERM; /* a filter of system calls may kill */
+		err = WIFEXITED(status) ? WEXITSTATUS(status) : EPERM; /* a seccomp filter may kill */
 	if (target > 0) {
 		kill(target, SIGKILL);
 		waitpid(target, NULL, 0);
@@ -206,7 +206,7 @@ const char *same_host_why(const struct same_host *h)
 	return text;
 }
 
-/* /proc/net writes an address as words in the order of this processor's bytes. */
+/* /proc/net has addresses as words in host byte order. */
 static bool same_host_is_held(const char *text, const union ibv_gid *address)
 {
 	bool v4 = gid_is_ipv4(address->raw);
@@ -215,7 +215,7 @@ static bool same_host_is_held(const char *text, const union ibv_gid *address)
 	char expected[33] = "";
 
 	if (strspn(text, "0") == 8 * words)
-		return true; /* all addresses */
+		return true; /* wildcard */
 	for (size_t i = 0; i < (v4 ? 1u : 4u); i++) {
 		uint32_t word;
 
@@ -265,7 +265,7 @@ static pid_t process_of_socket(unsigned long inode)
 	return found;
 }
 
-/* Whether it has the library loaded. Not, if that cannot be seen: so nobody is blamed wrongly. */
+/* True if the process does not have the library loaded. False if unknown. */
 static bool process_is_stranger(pid_t pid)
 {
 	char path[40], line[4352];
@@ -282,7 +282,7 @@ static bool process_is_stranger(pid_t pid)
 	return stranger;
 }
 
-/* A program of this user that holds the port. */
+/* Looks for a program of this user that holds the port. */
 static void look_at_holder(unsigned long inode, struct holder *h)
 {
 	pid_t pid = process_of_socket(inode);

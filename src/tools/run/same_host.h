@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What programs of one user on this host will use among each other, and why: found out by trying. */
+/* The way in which programs of one user on this host will exchange data, and the reason, found out by trying. */
 #ifndef UROCE_TOOLS_RUN_SAME_HOST_H
 #define UROCE_TOOLS_RUN_SAME_HOST_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* From the fastest to the slowest. */
+/* Ways, from the fastest to the slowest. */
 enum same_host_way {
 	SAME_HOST_DIRECT,     /* each maps the memory that the other registers */
 	SAME_HOST_PROCESS_VM, /* process_vm_readv(2) and process_vm_writev(2) between them */
-	SAME_HOST_RINGS,      /* copies, by way of rings in shared memory */
+	SAME_HOST_RINGS,      /* copies through rings in shared memory */
 	SAME_HOST_UDP,
-	SAME_HOST_NONE, /* of an address: the programs of this user cannot use it */
+	SAME_HOST_NONE, /* of an address: this user's programs cannot use it */
 };
 
 struct same_host {
 	enum same_host_way way;
 	bool process_vm;
-	char why_slower[128];	     /* why not the way that is faster; empty: it is the fastest */
-	char why_no_process_vm[128]; /* empty if there is */
+	char why_slower[128];	     /* reason against the next faster way; empty: fastest */
+	char why_no_process_vm[128]; /* reason, or empty if available */
 };
 
-/* Whether a process may bind an abstract AF_UNIX name here: 0 or -errno. */
+/* Tests if a process may bind an abstract AF_UNIX name here. 0 or -errno. */
 int same_host_try_name(void);
 
 void same_host_look(struct same_host *h);
 
 const char *same_host_word(enum same_host_way way); /* one word */
-const char *same_host_says(enum same_host_way way); /* what programs do, in a line */
+const char *same_host_says(enum same_host_way way); /* description, one line */
 
-/* The one line more that there is to say of it, into a buffer that the next call uses again; "": there is none. */
+/* One more line of explanation, in a buffer that the next call overwrites; "" if none. */
 const char *same_host_why(const struct same_host *h);
 
-/* The holder of UDP port 4791 of an address, as /proc/net tells it. */
+/* Holder of UDP port 4791 of an address, from /proc/net. */
 struct holder {
-	int sockets; /* of programs */
+	int sockets; /* sockets of programs */
 	unsigned uid;
 	bool kernel;
-	pid_t stranger; /* a program of this user that has it and does not use uroce; 0: none is known */
+	pid_t stranger; /* program of this user that holds the port and does not use uroce; 0: none known */
 	char program[32];
 };
 struct holder holder_of(const union ibv_gid *address);

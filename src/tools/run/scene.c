@@ -21,11 +21,11 @@
 #include "tools/program.h"
 #include "tools/terminal.h"
 
-#define PATIENCE_MS 120000 /* a pair that takes longer hangs */
+#define PATIENCE_MS 120000 /* ms: limit for a pair of programs */
 #define LOOK_MS	    5
 #define SEED	    "7" /* of the faults */
 
-/* A program of a pair. Its output goes to a file without a name. */
+/* A program of a pair, with its output in an unnamed file. */
 struct actor {
 	const char *role; /* "server", "client" */
 	pid_t pid;	  /* 0: not running */
@@ -40,7 +40,7 @@ void scene_interrupt(int signal)
 	stage.interrupted = signal;
 }
 
-/* A TCP port that nobody listens to now. */
+/* A TCP port without a listener. */
 static int free_port(void)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
@@ -117,7 +117,7 @@ static void start_program(struct actor *a, const struct scene *scene, const char
 	a->pid = fork();
 	if (a->pid)
 		return;
-	/* whatever becomes of us, no program is left behind */
+	/* kills the program if this process dies */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_FAILURE);
@@ -168,7 +168,7 @@ bool scene_is_row(const char *line)
 	return !strncmp(line, "#bytes", 6) || (*line >= '0' && *line <= '9');
 }
 
-/* A heading of perftest: "#bytes", "t_min[usec]", or of two words, "99% percentile[usec]". */
+/* Length of a heading of perftest, such as "#bytes", "t_min[usec]" or, with two words, "99% percentile[usec]". */
 static size_t heading_bytes(const char *heading)
 {
 	size_t n = strcspn(heading, " \t");
@@ -178,7 +178,7 @@ static size_t heading_bytes(const char *heading)
 	return n;
 }
 
-/* perftest's table of one row, in as many lines as it takes. */
+/* Prints perftest's table of one row, in as many lines as needed. */
 static void show_table(const struct actor *a, const char *heading, const char *row)
 {
 	unsigned columns = terminal_columns() ?: UINT_MAX;
@@ -203,7 +203,7 @@ static void show_table(const struct actor *a, const char *heading, const char *r
 	show_line(a, cells);
 }
 
-/* Each line that `wanted` accepts, marked with who said it. */
+/* Prints the lines that `wanted` accepts, with the program's role. */
 static void show_output(const struct actor *a, bool (*wanted)(const char *line))
 {
 	FILE *file = a->output >= 0 ? fdopen(dup(a->output), "r") : NULL;
@@ -241,7 +241,7 @@ static void tell_end(const struct actor *a)
 		       strsignal(WTERMSIG(a->status)), style(PLAIN));
 }
 
-/* Waits for an event that nobody announces (a port that another process opens) or for the end of a process. */
+/* Waits for a port that another process opens, which can only be polled, or for the end of a process. */
 static bool wait_for(struct actor *server, struct actor *client, int port, bool both)
 {
 	for (int waited = 0; waited < PATIENCE_MS && !stage.interrupted; waited += LOOK_MS) {
@@ -268,7 +268,7 @@ static bool play_pair(const struct scene *scene, const char *path, struct actor 
 	start_program(server, scene, path, argv);
 	if (!wait_for(server, NULL, port, false) || server->pid == 0)
 		return false;
-	argv[n] = "127.0.0.1"; /* no name: a minimal system may not know localhost */
+	argv[n] = "127.0.0.1"; /* no name, as a minimal system may not know localhost */
 	show_command(client, scene, argv);
 	start_program(client, scene, path, argv);
 	if (!wait_for(server, client, port, scene->fails))
@@ -312,7 +312,7 @@ int scene_play(const struct command *command, const struct scene *scene)
 	if (!ok && !stage.interrupted) {
 		tell_end(&server);
 		tell_end(&client);
-		printf("\n  `uroce doctor` may know why.\n");
+		printf("\n  Run `uroce doctor` for a reason.\n");
 	}
 	close(server.output);
 	close(client.output);

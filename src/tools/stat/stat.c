@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce stat`: what processes have, as tables of 80 columns. */
+/* `uroce stat`: prints objects of processes, as tables of 80 columns. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ static void print_ids(const struct stat_process *p)
 	}
 }
 
-/* What has no table of its own. */
+/* Prints objects without a table of their own. */
 static void print_rest(const struct stat_process *p)
 {
 	uint64_t bytes = 0, windows = 0;
@@ -183,7 +183,7 @@ static void print_all(const struct stats *s, bool all)
 	}
 }
 
-/* Takes off what was counted before. Both have the queue pairs of a process in the same order. */
+/* Subtracts earlier counts. Both have a process's queue pairs in the same order. */
 static void subtract_bytes(struct stat_process *now, const struct stat_process *before)
 {
 	size_t n, m, j = 0;
@@ -197,14 +197,14 @@ static void subtract_bytes(struct stat_process *now, const struct stat_process *
 		while (k < m && b[k].qpn != q[i].qpn)
 			k++;
 		if (k == m || b[k].sent_bytes > q[i].sent_bytes || b[k].received_bytes > q[i].received_bytes)
-			continue; /* it is new */
+			continue; /* new queue pair */
 		q[i].sent_bytes -= b[k].sent_bytes;
 		q[i].received_bytes -= b[k].received_bytes;
 		j = k + 1;
 	}
 }
 
-/* Has the processes count bytes for so long, before they are asked again. 0, or an exit status. */
+/* Has the processes count bytes for some seconds, and then asks them. 0, or an exit status. */
 static int stat_count(const struct command *command, int pids, char **pid, double seconds, struct stats *s)
 {
 	struct timespec time = {.tv_sec = (time_t)seconds,
@@ -213,7 +213,7 @@ static int stat_count(const struct command *command, int pids, char **pid, doubl
 	char answer[256];
 	int status;
 
-	for (size_t i = 0; i < before.count; i++) /* until this command ends */
+	for (size_t i = 0; i < before.count; i++) /* counted until this command ends */
 		control_call((pid_t)before.process[i].head.pid, "count", answer, sizeof(answer), NULL);
 	while (nanosleep(&time, &time) && errno == EINTR)
 		;

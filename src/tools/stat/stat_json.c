@@ -10,7 +10,7 @@
 #include "tools/names.h"
 #include "tools/stat/stats.h"
 
-/* cJSON's own numbers are of type double: they lose digits from 2^53 on, and take longer to print. */
+/* Adds a number as text: cJSON's own numbers are doubles, which lose digits from 2^53 on and take longer to print. */
 static void stat_number(cJSON *o, const char *name, uint64_t value)
 {
 	char text[24];
@@ -19,7 +19,7 @@ static void stat_number(cJSON *o, const char *name, uint64_t value)
 	cJSON_AddRawToObject(o, name, text);
 }
 
-/* Left out if there is none. */
+/* Adds a handle, if there is one. */
 static void stat_handle(cJSON *o, const char *name, uint32_t handle)
 {
 	if (handle != STAT_UNKNOWN)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce stat --prometheus`: the text format, one family after the other. Ports are summed over processes, under the
- * names that node_exporter's infiniband collector gives to those of adapters. */
+/* `uroce stat --prometheus`: the text format, family by family. Ports are summed over processes, under
+ * node_exporter's names for InfiniBand adapters. */
 #include "tools/stat/stat_prometheus.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static void print_family(FILE *to, const struct family *f)
 	fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name, f->type);
 }
 
-/* A label's value, with what must be escaped. */
+/* Prints a label with its value escaped. */
 static void print_label(FILE *to, const char *name, const char *value, char before)
 {
 	fprintf(to, "%c%s=\"", before, name);
@@ -110,7 +110,7 @@ static void print_qp_family(const struct stats *s, FILE *to, const struct family
 	}
 }
 
-/* Where they are counted. */
+/* Prints byte counts, where they are counted. */
 static void print_qp_bytes(const struct stats *s, FILE *to, const struct family *f)
 {
 	print_family(to, f);
@@ -167,7 +167,7 @@ static void print_cq_family(const struct stats *s, FILE *to, const struct family
 	}
 }
 
-/* How many of each kind a process has. */
+/* Prints the number of objects of each kind, per process. */
 static void print_objects(const struct stats *s, FILE *to)
 {
 	static const struct family f = {"uroce_objects", "gauge", "Objects of a process, by kind.", 0};
@@ -208,36 +208,36 @@ static const struct family of_devices[] = {
 	OF_DEVICE("port_data_received_bytes_total", "counter", "Bytes received by UDP.", rx_bytes),
 	OF_DEVICE("port_packets_transmitted_total", "counter", "Packets sent by UDP.", tx_packets),
 	OF_DEVICE("port_packets_received_total", "counter", "Packets received by UDP.", rx_packets),
-	OF_DEVICE("port_discards_transmitted_total", "counter", "Packets that the socket did not take.", tx_refused),
-	OF_DEVICE("port_errors_received_total", "counter", "Packets that were not valid.", rx_errors),
-	OF_DEVICE("port_icrc_errors_received_total", "counter", "Packets with a wrong ICRC.", rx_icrc),
+	OF_DEVICE("port_discards_transmitted_total", "counter", "Packets refused by the socket.", tx_refused),
+	OF_DEVICE("port_errors_received_total", "counter", "Invalid packets received.", rx_errors),
+	OF_DEVICE("port_icrc_errors_received_total", "counter", "Packets received with a wrong ICRC.", rx_icrc),
 };
 
 static const struct family of_qps[] = {
 	OF_QP("sent_total", "counter", "Work requests that have completed.", sent),
-	OF_QP("received_total", "counter", "Receives that were used; with an SRQ, messages.", received),
+	OF_QP("received_total", "counter", "Receives completed; with an SRQ, messages received.", received),
 	OF_QP("send_open", "gauge", "Work requests that have not completed.", send_posted),
-	OF_QP("send_depth", "gauge", "Room in the send queue.", send_depth),
-	OF_QP("recv_posted", "gauge", "Receives that wait for messages.", recv_posted),
-	OF_QP("packets_in_flight", "gauge", "Packets without an ACK.", in_flight),
-	OF_TROUBLE("packets_resent_total", "Packets sent again.", STAT_RESENT),
+	OF_QP("send_depth", "gauge", "Capacity of the send queue, in work requests.", send_depth),
+	OF_QP("recv_posted", "gauge", "Posted receives.", recv_posted),
+	OF_QP("packets_in_flight", "gauge", "Packets sent and not acknowledged yet.", in_flight),
+	OF_TROUBLE("packets_resent_total", "Packets retransmitted.", STAT_RESENT),
 	OF_TROUBLE("timeouts_total", "Expirations of the transport timer.", STAT_TIMEOUTS),
-	OF_TROUBLE("rnr_naks_received_total", "RNR NAKs that came.", STAT_RNR_NAKS),
-	OF_TROUBLE("sequence_naks_received_total", "Sequence NAKs that came.", STAT_SEQUENCE_NAKS),
-	OF_TROUBLE("no_receive_total", "Messages that found no receive.", STAT_NO_RECEIVE),
-	OF_TROUBLE("duplicate_requests_total", "Requests that came again.", STAT_DUPLICATES),
+	OF_TROUBLE("rnr_naks_received_total", "RNR NAKs received.", STAT_RNR_NAKS),
+	OF_TROUBLE("sequence_naks_received_total", "Sequence NAKs received.", STAT_SEQUENCE_NAKS),
+	OF_TROUBLE("no_receive_total", "Messages without a posted receive.", STAT_NO_RECEIVE),
+	OF_TROUBLE("duplicate_requests_total", "Duplicate requests received.", STAT_DUPLICATES),
 	OF_TROUBLE("out_of_sequence_total", "Requests ahead of the expected PSN.", STAT_GAPS),
 };
 
 static const struct family bytes_of_qps[] = {
 	OF_QP("sent_bytes_total", "counter", "Bytes of work requests that have completed.", sent_bytes),
-	OF_QP("received_bytes_total", "counter", "Bytes of messages that took a receive.", received_bytes),
+	OF_QP("received_bytes_total", "counter", "Bytes of messages that completed a receive.", received_bytes),
 };
 
 static const struct family of_cqs[] = {
 	{"uroce_cq_overrun", "gauge", "1 if a completion was lost.", 0},
-	{"uroce_cq_filled", "gauge", "Completions that wait to be polled.", offsetof(struct stat_cq, filled)},
-	{"uroce_cq_depth", "gauge", "Completions that fit.", offsetof(struct stat_cq, depth)},
+	{"uroce_cq_filled", "gauge", "Completions in the CQ, not polled yet.", offsetof(struct stat_cq, filled)},
+	{"uroce_cq_depth", "gauge", "Capacity of the CQ, in completions.", offsetof(struct stat_cq, depth)},
 };
 
 void stats_prometheus(const struct stats *s, FILE *to)

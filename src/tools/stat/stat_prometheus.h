@@ -6,7 +6,7 @@
 
 struct stats;
 
-/* In Prometheus' text format. */
+/* Prints in Prometheus' text format. */
 void stats_prometheus(const struct stats *s, FILE *to);
 
 #endif

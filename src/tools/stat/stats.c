@@ -34,7 +34,7 @@ static char *stats_buffer(void)
 	return buffer[next++ % ARRAY_SIZE(buffer)];
 }
 
-/* A program chooses its name; a terminal is not to be told by it. */
+/* Removes control characters from a program's name, which the program chooses. */
 static void without_controls(char *name)
 {
 	for (; *name; name++)
@@ -59,7 +59,7 @@ static int stats_add(struct stats *s, int given)
 	return err;
 }
 
-/* The process may have another number in its own PID namespace: here it is the one that we see. */
+/* Process ids are those of our PID namespace, which may differ from the process's own. */
 static void stats_one(pid_t pid, int given, void *arg)
 {
 	struct stats *s = arg;
@@ -98,7 +98,7 @@ static int stats_named(const struct command *command, const char *pid, struct st
 		return wrong_usage(command, "'%s' is not a process id", pid);
 	for (size_t i = 0; i < s->count; i++)
 		if (s->process[i].head.pid == (uint32_t)n)
-			return 0; /* it was named before */
+			return 0; /* named before */
 	fd = control_call((pid_t)n, "stat", answer, sizeof(answer), &given);
 	if (fd < 0)
 		return complain(command, "process %ld: %s", n, answer);
@@ -176,7 +176,7 @@ const char *stats_number(uint64_t n)
 	return text;
 }
 
-/* A long IPv6 address loses its middle. */
+/* Shortens a long IPv6 address in the middle. */
 static const char *short_address(const char *address, unsigned room, char out[INET6_ADDRSTRLEN])
 {
 	unsigned length = (unsigned)strlen(address), left = (room - 2) / 2;
@@ -213,7 +213,7 @@ const char *stats_end(const uint8_t gid[16], uint32_t port, unsigned width)
 const char *stats_trouble(const struct stat_qp *q)
 {
 	static const char *const words[STAT_TROUBLES] = {
-		/* an 's' is where % is, if there are several */
+		/* % becomes 's' in the plural */
 		[STAT_DUPLICATES] = "duplicate request%",
 		[STAT_GAPS] = "gap%",
 		[STAT_NO_RECEIVE] = "message% without a receive",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce top`: the queue pairs of processes that run, the busiest first, in place. */
+/* `uroce top`: shows the queue pairs of running processes, the busiest first, in place. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,38 +18,38 @@
 #include "tools/stat/stats.h"
 #include "tools/terminal.h"
 
-#define PEER_WIDTH 24 /* of the column that needs a terminal of more than 80 */
+#define PEER_WIDTH 24 /* width of the column that is shown above 80 columns */
 #define WIDE	   (78 + 1 + PEER_WIDTH)
 
 struct line {
 	const struct stat_process *process;
 	const struct stat_qp *qp;
-	double sent, received, resent, bytes; /* a second */
+	double sent, received, resent, bytes; /* per second */
 };
 
-/* A process that counts bytes as long as this connection is there. */
+/* A process that counts bytes while this connection exists. */
 struct counted {
 	uint32_t pid;
 	int fd;
 };
 
 struct top_totals {
-	double tx_packets, tx_bytes, rx_packets, rx_bytes; /* by UDP, a second */
+	double tx_packets, tx_bytes, rx_packets, rx_bytes; /* by UDP, per second */
 };
 
 struct top {
 	struct stats before, now;
-	struct map known; /* QPs of `before`: process id and QPN, to the place in `earlier` */
+	struct map known; /* QPs of `before`: process id and QPN to index in `earlier` */
 	const struct stat_qp **earlier;
 	size_t earlier_count;
 	struct line *line;
 	size_t lines;
 	struct top_totals totals;
-	char key;   /* what the lines are sorted by: a letter of keys[] */
-	bool bytes; /* are counted, by these */
+	char key;   /* sort order: a letter of keys[] */
+	bool bytes; /* byte counting is on, by `counted` */
 	struct counted *counted;
 	size_t counted_count;
-	bool on_screen; /* else one block of lines after the other */
+	bool on_screen; /* in place; else one block of lines after another */
 };
 
 static const struct top_key {
@@ -65,7 +65,7 @@ static uint64_t top_name(const struct stat_process *p, const struct stat_qp *q)
 	return (uint64_t)p->head.pid << 32 | q->qpn;
 }
 
-/* What was counted since, a second. A queue pair that was RESET begins at 0 again. */
+/* Rate per second. A queue pair that was moved to RESET restarts at 0. */
 static double rate(uint32_t now, uint32_t before, double seconds)
 {
 	uint32_t more = now - before;
@@ -73,7 +73,7 @@ static double rate(uint32_t now, uint32_t before, double seconds)
 	return (more > INT32_MAX ? now : more) / seconds;
 }
 
-/* In both directions. */
+/* Rate of both directions. */
 static double rate_of_bytes(const struct stat_qp *now, const struct stat_qp *before, double seconds)
 {
 	if (now->sent_bytes < before->sent_bytes || now->received_bytes < before->received_bytes)
@@ -130,7 +130,7 @@ static void add_line(struct top *t, const struct stat_process *p, const struct s
 	t->line[t->lines++] = l;
 }
 
-/* A process that has another's number began at 0. */
+/* Growth of a counter. A new process with the same number began at 0. */
 static double grown(uint64_t now, uint64_t before)
 {
 	return now > before ? (double)(now - before) : 0;
@@ -214,7 +214,7 @@ static const struct top_key *find_key(char key)
 
 static double (*sorted_by)(const struct line *l);
 
-/* Equal ones keep their places, by process and QPN. */
+/* Orders by value; equal ones by process and QPN. */
 static int by_value(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
@@ -329,7 +329,7 @@ static void top_signals(void)
 	sigaction(SIGWINCH, &size, NULL);
 }
 
-/* Keys come one by one, and the screen that was there is kept. */
+/* Switches to the alternate screen, and to unbuffered keys. */
 static bool screen_begin(void)
 {
 	struct termios raw;
@@ -350,7 +350,7 @@ static void screen_end(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &usual);
 }
 
-/* Waits for the time of the next picture; a key may change the order meanwhile. False: that is all. */
+/* Waits until the next update; a key may change the order meanwhile. False: end. */
 static bool top_wait(struct top *t, double seconds)
 {
 	uint64_t end = clock_now() + (uint64_t)(seconds * SEC), now;
@@ -376,7 +376,7 @@ static bool top_wait(struct top *t, double seconds)
 
 /* ---- the command ---- */
 
-/* Has the processes that are new count bytes; those that have ended need no connection. */
+/* Starts byte counting in new processes, and drops the connections of those that ended. */
 static void count_bytes(struct top *t)
 {
 	char answer[256];
@@ -411,7 +411,7 @@ static int top_step(const struct command *command, struct top *t, int pids, char
 	return status;
 }
 
-/* A complaint would be lost on the screen that goes away. */
+/* No messages until the end, as they would be lost with the alternate screen. */
 static int top_run(const struct command *command, struct top *t, double seconds, long times, int pids, char **pid)
 {
 	int status = top_step(command, t, pids, pid);
@@ -469,7 +469,7 @@ int top_command(const struct command *command, int argc, char **argv)
 	stats_free(&t.now);
 	map_free(&t.known);
 	free(t.earlier);
-	free(t.counted); /* its connections end with the command */
+	free(t.counted); /* connections end with the command */
 	free(t.line);
 	return status;
 }

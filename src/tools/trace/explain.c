@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce explain CODE`: what a cause means, as vendor_err of a completion or a message has it; and `uroce explain
- * FILE`: what a program waits for. */
+/* `uroce explain CODE`: explains a cause, from vendor_err of a completion or from a message. `uroce explain FILE`:
+ * prints what a program waits for. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void explain_all(void)
 		explain_one(row);
 }
 
-/* What is no number is a trace. */
+/* Explains traces: arguments that are no number. */
 static int explain_files(const struct command *command, char **names, int count)
 {
 	struct waits *w = grow(NULL, (size_t)count, sizeof(*w));
@@ -56,11 +56,11 @@ int explain_command(const struct command *command, int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (optind == argc)
-		return wrong_usage(command, "which code, or the trace of which program?");
+		return wrong_usage(command, "give the code of a cause, or the trace of a program");
 	if (!isdigit((unsigned char)*argv[optind]))
 		return explain_files(command, argv + optind, argc - optind);
 	if (optind + 1 != argc)
-		return wrong_usage(command, "one code at a time");
+		return wrong_usage(command, "give one code at a time");
 	code = strtoul(argv[optind], &end, 0);
 	row = !*end && code <= UINT16_MAX ? cause_find((uint32_t)code) : NULL;
 	if (!row)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One pass over all records in order of time. Records name a work request by (queue pair, WQE), by the PSN of one
- * of its packets, or not at all (an acknowledgement covers all that came before it); here each finds its request. */
+/* One pass over all records in order of time. A record names a work request by (queue pair, WQE), by the PSN of one
+ * of its packets, or not at all (an ACK covers all requests before it); here each record finds its request. */
 #include "tools/trace/join.h"
 
 #include <infiniband/verbs.h>
@@ -9,10 +9,10 @@
 
 #include "wire/packet.h"
 
-#define WC_RECEIVE 128	 /* IBV_WC_RECV: set in the opcode of every completion of a receive */
-#define SCAN	   65536 /* requests that are looked at for one record */
+#define WC_RECEIVE 128	 /* IBV_WC_RECV, which is set in every opcode of a receive's completion */
+#define SCAN	   65536 /* max requests to search for one record */
 
-/* Kinds of acknowledgement that cover earlier requests too: index into conn->covered. */
+/* ACKs that cover earlier requests too: index into conn->covered. */
 enum cover {
 	COVER_BUILT,
 	COVER_SENT,
@@ -52,8 +52,8 @@ static uint32_t conn_of(struct joined *j, uint16_t file, uint64_t qpn)
 	return c;
 }
 
-/* The two ends of a connection name each other. Where several files have a queue pair of the wanted number, the
- * PSNs that both were told decide. */
+/* Links the two ends of a connection. If several files have a queue pair of that number, the PSNs given to both ends
+ * decide. */
 static void find_peer(struct joined *j, uint32_t c)
 {
 	struct conn *conn = &j->conns[c];
@@ -68,7 +68,7 @@ static void find_peer(struct joined *j, uint32_t c)
 		score = 1 + 2 * (other->dest_qpn == conn->qpn) + (other->file != conn->file) +
 			4 * (conn->sq_psn && conn->sq_psn == other->rq_psn) +
 			4 * (conn->rq_psn && conn->rq_psn == other->sq_psn);
-		if (score < best) /* of two that are as likely, the earlier one */
+		if (score < best) /* of equally likely ones, the earliest */
 			continue;
 		best = score;
 		conn->peer = i;
@@ -92,7 +92,7 @@ static void connect_conn(struct joined *j, const struct record *e, bool only_if_
 	conn->mtu = (uint32_t)e->arg[4];
 }
 
-/* Connections that were made before the oldest record still show in the packets that were built. */
+/* Finds connections that were made before the oldest record, from packets built. */
 static void find_connections(struct joined *j)
 {
 	for (uint32_t i = 0; i < j->records->count; i++) {
@@ -135,7 +135,7 @@ static uint32_t request_by_wqe(struct joined *j, uint32_t c, uint64_t wqe)
 	return map_get(&j->by_wqe, wqe_key(c, j->conns[c].epoch, wqe));
 }
 
-/* The request of `conn` that a PSN belongs to. Searches start where the last one ended: packets come in order. */
+/* The request of `conn` that a PSN belongs to. Searches start where the last one ended, as packets come in order. */
 static uint32_t request_by_psn(struct joined *j, struct conn *conn, uint32_t *near, uint64_t number)
 {
 	uint32_t at = *near < conn->sents ? *near : conn->sents - 1;
@@ -162,7 +162,7 @@ static uint32_t request_by_psn(struct joined *j, struct conn *conn, uint32_t *ne
 	return MAP_NONE;
 }
 
-/* The request that a packet at (or to) queue pair `c` serves: requests are the peer's, responses to our own. */
+/* The request that a packet at (or to) queue pair `c` serves: requests are the peer's, responses answer our own. */
 static uint32_t request_of_packet(struct joined *j, uint32_t c, uint64_t number, uint64_t opcode)
 {
 	struct conn *conn = &j->conns[c];
@@ -175,7 +175,7 @@ static uint32_t request_of_packet(struct joined *j, uint32_t c, uint64_t number,
 	return request_by_psn(j, conn, &conn->peer_near, number);
 }
 
-/* An acknowledgement of `number` is one for all earlier requests that have none yet. */
+/* Marks all earlier requests that have no such ACK yet. */
 static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t number, enum milestone m,
 		  uint32_t record)
 {
@@ -189,11 +189,10 @@ static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t
 		if (psn_before(p, request->psn))
 			return;
 		if (psn_before(p, psn_add(request->psn, request->packets - 1)))
-			return; /* a part of it */
+			return; /* part of the request */
 		conn->covered[kind]++;
-		/* a READ is answered by its own responses: an acknowledgement beyond only shows that they came. A
-		 * request that is complete has been acknowledged by a request of the peer, and not by a later packet.
-		 */
+		/* responses answer a READ; a later ACK only shows that they came. A complete request was
+		 * acknowledged by a request of the peer, and not by a later packet. */
 		if (request_reads(request) || (request->when[COMPLETED] != NEVER && kind != COVER_USED))
 			continue;
 		add_step(j, q, record);
@@ -201,7 +200,7 @@ static void cover(struct joined *j, struct conn *conn, enum cover kind, uint64_t
 	}
 }
 
-/* ACK, or a NAK, which concerns only the request that it names. */
+/* Joins an ACK, or a NAK, which concerns only the request that it names. */
 static void join_answer(struct joined *j, uint32_t requester, enum cover kind, uint64_t number, uint64_t syndrome,
 			enum milestone m, uint32_t record)
 {
@@ -225,13 +224,13 @@ static psn_t last_psn(const struct request *q)
 	return psn_add(q->psn, q->packets - 1);
 }
 
-/* Of a packet's request: whether it is the one whose time counts. */
+/* True if the packet is the one whose time counts for its request. */
 static bool ends_request(const struct request *q, uint64_t number, uint64_t opcode)
 {
 	if (!q->packets)
 		return false;
 	if (request_reads(q) && !(opcode_info[opcode & 0xff].flags & IS_RESPONSE))
-		return psn_equal(psn((uint32_t)number), q->psn); /* the one request packet */
+		return psn_equal(psn((uint32_t)number), q->psn); /* the only request packet */
 	return psn_equal(psn((uint32_t)number), last_psn(q));
 }
 
@@ -277,7 +276,7 @@ static void on_pickup(struct joined *j, uint32_t i, const struct record *e)
 	request = &j->requests[q];
 	add_step(j, q, i);
 	if (request->packets)
-		return; /* picked up once more, after a loss */
+		return; /* picked up again, after a loss */
 	request->psn = psn((uint32_t)e->arg[2]);
 	request->packets = e->arg[3] ? (uint32_t)e->arg[3] : 1;
 	reach(request, PICKED_UP, e->time);
@@ -305,7 +304,7 @@ static void on_build(struct joined *j, uint32_t i, const struct record *e)
 		reach(&j->requests[q], response ? ANSWERED : BUILT, e->time);
 }
 
-/* Which of our queue pairs an ACK went out from is only known by where it goes to. */
+/* Our queue pair that sent an ACK: only its destination is recorded. */
 static uint32_t requester_at(struct joined *j, uint16_t from, uint64_t dest_qpn)
 {
 	uint32_t found = NO_CONN;
@@ -314,7 +313,7 @@ static uint32_t requester_at(struct joined *j, uint16_t from, uint64_t dest_qpn)
 		uint32_t peer = j->conns[c].peer;
 
 		if (peer != NO_CONN && j->conns[peer].file == from)
-			found = c; /* the earliest one */
+			found = c; /* earliest one */
 	}
 	return found;
 }
@@ -390,8 +389,8 @@ static void on_match(struct joined *j, uint32_t i, const struct record *e)
 		j->requests[q].receive_posted = j->records->all[posted].time;
 }
 
-/* At the responder, for READs too; the requester's placing of response data is a step, and no milestone. Both
- * say so with the response's PSN: where both ends have such a READ, the one that was answered is being placed. */
+/* Joins an execution: a milestone at the responder (for READs too), a step at the requester, which stores response
+ * data. Both have the response's PSN: if both ends have such a READ, the answered one is being stored. */
 static void on_execute(struct joined *j, uint32_t i, const struct record *e)
 {
 	uint32_t c = conn_of(j, e->file, e->arg[0]), peer = j->conns[c].peer, q = MAP_NONE, own = MAP_NONE;
@@ -420,7 +419,7 @@ static void on_acknowledge(struct joined *j, uint32_t i, const struct record *e)
 {
 	uint32_t c = conn_of(j, e->file, e->arg[0]);
 
-	/* "send" and "receive" do not tell an ACK from a NAK: they look here */
+	/* "send" and "receive" do not tell an ACK from a NAK, so they look here */
 	map_put(&j->packets, join_packet_key(e->file, e->arg[1], e->arg[2], OP_ACKNOWLEDGE), (uint32_t)e->arg[3]);
 	join_answer(j, j->conns[c].peer, COVER_BUILT, e->arg[2], e->arg[3], ANSWERED, i);
 }
@@ -429,7 +428,7 @@ static void on_acknowledged(struct joined *j, uint32_t i, const struct record *e
 {
 	uint32_t c = conn_of(j, e->file, e->arg[0]);
 
-	/* seen by the requester, in whichever packet it came; a milestone where there is no "receive" */
+	/* ACK seen by the requester, in any packet; a milestone without "receive" */
 	join_answer(j, c, COVER_USED, e->arg[1], e->arg[2], ANSWER_ARRIVED, i);
 }
 
@@ -478,7 +477,7 @@ static void on_complete_recv(struct joined *j, uint32_t i, const struct record *
 }
 
 /* Completions of one queue are polled in order. */
-/* Posting and executing were one. */
+/* Posting and execution were one step. */
 static void on_onesided(struct joined *j, uint32_t i, const struct record *e)
 {
 	uint32_t q = request_by_wqe(j, conn_of(j, e->file, e->arg[0]), e->arg[1]);
@@ -521,7 +520,7 @@ static void on_qp_state(struct joined *j, uint32_t i, const struct record *e)
 	if (e->arg[1] == IBV_QPS_RESET && e->arg[2] == IBV_QPS_INIT) {
 		struct conn *conn = &j->conns[c];
 
-		/* a new life of this number: nothing old is searched any more */
+		/* the number's new life: requests before are not searched any more */
 		conn->epoch++;
 		conn->sents = conn->near = conn->peer_near = 0;
 		conn->polled = conn->dones;
@@ -538,7 +537,7 @@ static void on_connect(struct joined *j, uint32_t i, const struct record *e)
 	find_peer(j, conn_of(j, e->file, e->arg[0]));
 }
 
-/* None: of no request. */
+/* NULL: belongs to no request. */
 static void (*const handler[TRACE_POINTS])(struct joined *, uint32_t, const struct record *) = {
 	[TRACE_post_send] = on_post_send,
 	[TRACE_post_recv] = on_post_recv,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of each work request, put together from the records of both ends. The caller frees it with
- * join_free(); the records must live as long. */
+/* The life of each work request, from the records of both ends. Freed with join_free(); the records must live as
+ * long. */
 #ifndef UROCE_TOOLS_TRACE_JOIN_H
 #define UROCE_TOOLS_TRACE_JOIN_H
 
@@ -8,8 +8,8 @@
 #include "tools/map.h"
 #include "tools/trace/records.h"
 
-/* What every request goes through. Of a message of several packets, PICKED_UP is the first's and the others are
- * the last's; if packets are sent again, the first time counts. A READ is answered by its response packets. */
+/* Milestones of every request. For a message of several packets, PICKED_UP is the first one's and the others are the
+ * last one's; for retransmitted packets, the first time counts. A READ is answered by its response packets. */
 enum milestone {
 	POSTED,
 	PICKED_UP,
@@ -32,7 +32,7 @@ enum milestone {
 
 struct step {
 	uint32_t record;
-	uint32_t next; /* NO_STEP: the last */
+	uint32_t next; /* NO_STEP: last */
 };
 
 struct request {
@@ -41,30 +41,31 @@ struct request {
 	uint64_t wr_id;
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t length, packets;
-	psn_t psn;		   /* the first; meaningful if packets is not 0 */
-	bool signaled;		   /* has a CQE when it succeeds */
-	int status;		   /* enum ibv_wc_status, -1: not complete */
+	psn_t psn;		   /* first PSN; valid if packets is not 0 */
+	bool signaled;		   /* has a CQE on success */
+	int status;		   /* enum ibv_wc_status; -1: not complete */
 	uint64_t when[MILESTONES]; /* NEVER: not seen */
-	uint64_t receive_posted;   /* NEVER: none was used, or not seen */
+	uint64_t receive_posted;   /* NEVER: no receive, or not seen */
 	uint32_t retries;
 	uint32_t first, last; /* steps */
 };
 
-/* A queue pair, as one file shows it. */
+/* A queue pair in one file. */
 struct conn {
 	uint16_t file;
 	uint32_t qpn, dest_qpn, mtu;
 	uint32_t sq_psn, rq_psn;
-	uint32_t namesake; /* an earlier one with this number, of another file; NO_CONN: there is none */
-	uint32_t peer;	   /* the other end's queue pair, NO_CONN: in none of the files */
-	uint32_t *sent;	   /* its requests that were picked up, in order of PSN */
+	uint32_t namesake; /* earlier queue pair of this number in another file; NO_CONN: none */
+	uint32_t peer;	   /* queue pair of the other end; NO_CONN: in none of the files */
+	uint32_t *sent;	   /* requests picked up, in order of PSN */
 	uint32_t sents;
-	uint32_t near, peer_near;      /* where in `sent` the last search ended: our records', the peer's */
-	uint32_t covered[4];	       /* up to where in `sent` an acknowledgement was built, sent, received, used */
-	uint32_t *done, dones, polled; /* its requests in order of their CQEs, and how many are polled */
-	uint32_t *received, receiveds, rpolled; /* the peer's requests that completed receives here; likewise */
-	uint64_t *received_id;			/* wr_id of those receives */
-	uint32_t epoch;				/* counts starts from RESET: WQE numbers begin again */
+	uint32_t near, peer_near;      /* position in `sent` of the last search, for our records and the peer's */
+	uint32_t covered[4];	       /* position in `sent` up to which an ACK was built, sent, received, used */
+	uint32_t *done, dones, polled; /* requests in order of their CQEs, and number of polled ones */
+	uint32_t *received, receiveds,
+		rpolled;       /* the peer's requests that completed receives here, and number of polled ones */
+	uint64_t *received_id; /* wr_id of those receives */
+	uint32_t epoch;	       /* moves from RESET so far, each of which restarts WQE numbers */
 };
 
 struct joined {
@@ -73,15 +74,15 @@ struct joined {
 	struct request *requests; /* in order of posting */
 	struct step *steps;
 	uint32_t conn_count, request_count, step_count;
-	uint32_t partial;     /* records of requests whose posting is not in the files */
-	struct map by_number; /* queue pairs: the last with that number; the others are its namesakes */
+	uint32_t partial;     /* records of requests that were posted before the files begin */
+	struct map by_number; /* queue pairs: last one of that number; others follow as namesakes */
 	struct map by_qpn, by_wqe, receive_posts, receive_users, packets;
 };
 
 void join(struct joined *j, const struct records *records);
 void join_free(struct joined *j);
 
-/* A request whose answer is data. */
+/* True if the response is data. */
 bool request_reads(const struct request *q);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce trace --html` and `--ladder`: each request as a ladder diagram. Two vertical lines are the two ends; time goes
- * down, one event in a row; an arrow is a packet. The page needs nothing from elsewhere, and follows the browser's
- * light or dark. The text has 80 columns. */
+/* `uroce trace --html` and `--ladder`: each request as a ladder diagram. Two vertical lines are the two ends; time
+ * goes down, with one event per row; an arrow is a packet. The page is self-contained, and follows the browser's
+ * light or dark mode. The text has 80 columns. */
 #include "tools/trace/ladder.h"
 
 #include <infiniband/verbs.h>
@@ -15,23 +15,23 @@
 #include "tools/trace/summary.h"
 #include "wire/packet.h"
 
-/* The page up to its heading. */
+/* HTML up to the heading. */
 static const char *const page =
 #include "ladder.html.inc"
 	;
 
-/* What a row says of one end. */
+/* Text of a row at one end. */
 struct said {
-	const char *text, *small; /* NULL: nothing */
+	const char *text, *small; /* NULL: none */
 	const char *mood;	  /* "", "bad", "warn" */
 };
 
-/* A row. */
+/* A row of the diagram. */
 struct rung {
 	const struct record *e;
 	bool is_arrow, back, lost, direct;
-	bool left;	  /* without an arrow: it happens at the requester */
-	const char *what; /* of the arrow */
+	bool left;	  /* row without an arrow: at the requester */
+	const char *what; /* label of the arrow */
 	struct said said[2];
 };
 
@@ -41,8 +41,8 @@ struct ladder {
 	const struct conn *conn;
 	FILE *to;
 	void (*print)(const struct ladder *l, const struct rung *r);
-	uint64_t syndrome; /* of the last answer that was built */
-	bool *taken;	   /* of each step, in order: a receive that belongs to a send before it */
+	uint64_t syndrome; /* syndrome of the last answer built */
+	bool *taken;	   /* per step, in order: true for a receive that belongs to an earlier send */
 };
 
 static void html_text(FILE *to, const char *text)
@@ -66,7 +66,7 @@ static const struct record *ladder_record(const struct ladder *l, uint32_t step)
 	return &l->j->records->all[l->j->steps[step].record];
 }
 
-/* Towards the requester: an answer. */
+/* True if the packet is a response. */
 static bool goes_back(const struct ladder *l, const struct record *e)
 {
 	bool response = opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE || OPERATION(e->arg[2]) == OP_ACKNOWLEDGE;
@@ -88,7 +88,7 @@ static bool is_of_packet(const struct record *e, const struct record *sent)
 	return e->arg[0] == sent->arg[0] && e->arg[1] == sent->arg[1] && e->arg[2] == sent->arg[2];
 }
 
-/* Whether, from a send on, a packet was sent more often than it arrived. */
+/* True if, from a send on, a packet was sent more often than it arrived. */
 static bool some_were_lost(const struct ladder *l, uint32_t from, uint32_t number)
 {
 	const struct record *sent = ladder_record(l, from);
@@ -105,8 +105,8 @@ static bool some_were_lost(const struct ladder *l, uint32_t from, uint32_t numbe
 	return missing > 0;
 }
 
-/* The step at which that packet arrived, which no other send has; NO_STEP: none. If not each arrived, what comes after
- * the packet was sent again is of that send. */
+/* Step at which the packet arrived, if no other send has it, or NO_STEP. If packets were lost, an arrival after a
+ * retransmission belongs to the retransmission. */
 static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t number, uint32_t *at)
 {
 	const struct record *sent = ladder_record(l, from);
@@ -127,8 +127,8 @@ static uint32_t find_arrival(const struct ladder *l, uint32_t from, uint32_t num
 	return NO_STEP;
 }
 
-/* Something that is later than the send shows that the packet was lost. Otherwise it may have been on the way when the
- * trace ended. */
+/* True if a later event shows that the packet was lost; otherwise it may have been in transit at the end of the
+ * trace. */
 static bool is_known_lost(const struct ladder *l, uint32_t from)
 {
 	const struct record *sent = ladder_record(l, from);
@@ -143,7 +143,7 @@ static bool is_known_lost(const struct ladder *l, uint32_t from)
 	return false;
 }
 
-/* A name that a narrow page can break. */
+/* Writes a name that a narrow page can break. */
 static void put_label(char *label, size_t room, const char *name, uint64_t number, const char *end)
 {
 	snprintf(label, room, "%s, PSN 0x%06x%s", name, (unsigned)(number & PSN_MASK), end);
@@ -151,7 +151,7 @@ static void put_label(char *label, size_t room, const char *name, uint64_t numbe
 		*c = ' ';
 }
 
-/* A packet: an arrow from the end that sent it; where it arrives, how long that took. */
+/* Adds a packet: an arrow from its sender and, at its arrival, the transit time. */
 static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
 {
 	const struct record *e = ladder_record(l, step);
@@ -176,7 +176,7 @@ static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
 	l->print(l, &r);
 }
 
-/* A one-sided operation: an arrow without a packet. */
+/* Adds a one-sided operation: an arrow without a packet. */
 static void onesided_rung(const struct ladder *l, const struct record *e)
 {
 	char where[64];
@@ -186,7 +186,7 @@ static void onesided_rung(const struct ladder *l, const struct record *e)
 				   .said = {{.text = "done by the requester"}, {.small = where}}});
 }
 
-/* What happens at one end. */
+/* Adds an event at one end. */
 static void event_rung(const struct ladder *l, const struct record *e)
 {
 	bool bad = e->point == TRACE_retry || e->point == TRACE_drop || (e->point == TRACE_complete && e->arg[3]);
@@ -200,7 +200,7 @@ static void event_rung(const struct ladder *l, const struct record *e)
 	l->print(l, &r);
 }
 
-/* Whether a packet that was built was handed to a link, before it was built again. */
+/* True if a built packet was handed to a link before it was built again. */
 static bool was_sent(const struct ladder *l, uint32_t step)
 {
 	const struct record *built = ladder_record(l, step);
@@ -217,7 +217,7 @@ static bool was_sent(const struct ladder *l, uint32_t step)
 	return false;
 }
 
-/* A packet that a fault took away, or that found the socket full. */
+/* Adds a packet that a fault dropped, or that the socket did not take. */
 static void unsent_rung(const struct ladder *l, const struct record *e)
 {
 	const struct record as_sent = {.arg = {e->arg[1], e->arg[2], e->arg[3]}};
@@ -248,15 +248,15 @@ static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
 		if (!was_sent(l, step))
 			unsent_rung(l, e);
 		return;
-	case TRACE_receive:	 /* the end of an arrow, and */
-	case TRACE_acknowledged: /* what follows from it */
+	case TRACE_receive:	 /* end of an arrow, and */
+	case TRACE_acknowledged: /* its consequences */
 		return;
 	default:
 		event_rung(l, e);
 	}
 }
 
-/* All rows, but of a message of many packets those between the first and the last, which are counted. */
+/* Adds all rows. Those between the first and the last of many packets are only counted. */
 static void all_rungs(struct ladder *l, void (*between)(const struct ladder *l, uint32_t count))
 {
 	uint32_t steps = 0, left_out = 0, number = 0;
@@ -284,11 +284,11 @@ static void all_rungs(struct ladder *l, void (*between)(const struct ladder *l, 
 
 /* ---- text ---- */
 
-#define LEFT  26 /* columns of what is said of the ends, and of an arrow */
+#define LEFT  26 /* columns of the texts at the ends, and of an arrow */
 #define WIRE  24
 #define RIGHT 17
 
-/* Within one column: to the right, or to the left. */
+/* Prints a text within one column, aligned right or left. */
 static void text_said(const struct ladder *l, const struct said *s, int width, bool to_right)
 {
 	const char *colour = !s->mood || !*s->mood ? "" : *s->mood == 'b' ? style(RED) : style(YELLOW);
@@ -304,7 +304,7 @@ static void text_said(const struct ladder *l, const struct said *s, int width, b
 	fprintf(l->to, "%s%*.*s%s", colour, to_right ? width : 0, width, text, *colour ? style(PLAIN) : "");
 }
 
-/* "--- SEND ONLY -->": the name without transport and number, in the middle. */
+/* Prints "--- SEND ONLY -->": the name without transport and number, centred. */
 static void text_arrow(const struct ladder *l, const struct rung *r)
 {
 	const char *name = strncmp(r->what, "RC ", 3) ? r->what : r->what + 3;
@@ -438,7 +438,7 @@ static void html_end(const struct ladder *l, const char *side, const struct conn
 		html_text(l->to, s->program);
 		fprintf(l->to, "<span class=small>process %u, QP 0x%06x</span></span>", s->pid, c->qpn);
 	} else {
-		fprintf(l->to, "peer<span class=small>QP 0x%06x, its trace is not here</span></span>",
+		fprintf(l->to, "peer<span class=small>QP 0x%06x, no trace of this end</span></span>",
 			l->conn->dest_qpn);
 	}
 }

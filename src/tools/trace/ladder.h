@@ -6,9 +6,9 @@
 
 #include "tools/trace/join.h"
 
-/* A request as a ladder diagram of text, 80 columns wide. */
+/* Prints a request as a ladder diagram of text, 80 columns wide. */
 void print_ladder(const struct joined *j, const struct request *q, FILE *to);
-/* The requests as a page of HTML, with nothing that it needs from elsewhere. */
+/* Prints the requests as a self-contained page of HTML. */
 void print_html(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to);
 
 #endif

@@ -80,14 +80,14 @@ void print_sources(const struct records *r, FILE *to)
 		print_source(&r->sources[i], letter(i), to);
 }
 
-/* One line of a request's life. */
+/* A line of a request's life. */
 struct line {
 	FILE *to;
 	uint64_t start, before;
-	struct told *told; /* where it goes instead of being printed */
+	struct told *told; /* destination instead of printing */
 };
 
-/* Columns of a time, and of what is done. */
+/* Columns of a time, and of an action. */
 struct widths {
 	int time, what;
 };
@@ -131,7 +131,7 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 	line->before = e->time;
 }
 
-/* "packet 3 of 16, " where there are several. */
+/* Text such as "packet 3 of 16, ", or "" for one packet. */
 static const char *which_packet(const struct request *q, uint64_t number)
 {
 	static char text[48];
@@ -170,7 +170,7 @@ static const char *memory_text(const struct conn *requester, const struct reques
 	bool placed = flags & IS_RESPONSE && e->arg[0] == requester->qpn; /* by the requester, from responses */
 
 	*what = flags & IS_RESPONSE && !placed ? "memory read" : "memory written";
-	/* memory that a WQE names and not a packet is shown by offset */
+	/* memory named by a WQE, not by a packet, is shown by offset */
 	snprintf(text, sizeof(text), "%s%u bytes at %s0x%" PRIx64, which_packet(q, e->arg[1]), (unsigned)e->arg[4],
 		 placed || flags & IS_SEND ? "offset " : "", e->arg[3]);
 	return text;
@@ -199,7 +199,7 @@ static void print_complete(struct line *line, const struct request *q, const str
 		print_line(line, e, "completed", "WQE ERROR, %s", status_name(e->arg[3]));
 	else
 		print_line(line, e, "completed", "WQE COMPLETED, %s",
-			   q->signaled ? "CQE PENDING" : "no CQE was asked for");
+			   q->signaled ? "CQE PENDING" : "unsignaled: no CQE");
 }
 
 static void print_step(struct line *line, const struct joined *j, const struct request *q, const struct record *e)
@@ -268,7 +268,7 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 	case TRACE_connect:
 	case TRACE_migrate:
 	case TRACE_POINTS:
-		return; /* of no request */
+		return; /* belongs to no request */
 	}
 }
 
@@ -280,7 +280,7 @@ void life_tell(const struct joined *j, const struct request *q, const struct rec
 	print_step(&line, j, q, e);
 }
 
-/* The PSN of a step that happens once for each packet; false for other steps. */
+/* PSN of a step that happens once per packet; false for other steps. */
 static bool step_packet(const struct record *e, uint64_t *number, uint64_t *opcode)
 {
 	static const struct {

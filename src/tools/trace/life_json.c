@@ -25,7 +25,7 @@ static void life_json_number(cJSON *object, const char *name, double value)
 	cJSON_AddNumberToObject(object, name, value);
 }
 
-/* 64 bits do not fit into the numbers of most readers of JSON. */
+/* Adds a hexadecimal string: most JSON readers cannot hold 64 bits in a number. */
 static void hex(cJSON *object, const char *name, uint64_t value)
 {
 	char text[24];
@@ -51,7 +51,7 @@ static cJSON *source_json(const struct source *s)
 	return o;
 }
 
-/* Arguments under the names that trace.def gives them. */
+/* A step with the argument names of trace.def. */
 static cJSON *step_json(const struct record *e, uint64_t start)
 {
 	const struct trace_point_name *p = &point_name[e->point];

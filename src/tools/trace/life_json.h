@@ -6,7 +6,7 @@
 
 #include "tools/trace/join.h"
 
-/* The requests, their summary, or both as JSON. */
+/* Prints the requests, their summary, or both as JSON. */
 void print_json(const struct joined *j, const uint32_t *which, uint32_t count, bool requests, bool summary, FILE *to);
 
 #endif

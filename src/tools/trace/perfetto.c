@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce trace --perfetto`: trace events of Chrome's format. A process is a process, a queue pair a track in it. Each
- * request is a nested asynchronous slice with its steps; each packet a short slice, with a flow to where it arrived. */
+/* `uroce trace --perfetto`: Chrome's trace events. Each process is a process with a track per queue pair. Each
+ * request is a nested asynchronous slice with its steps; each packet a short slice, with a flow to its arrival. */
 #include "tools/trace/perfetto.h"
 
 #include <cJSON.h>
@@ -12,12 +12,12 @@
 #include "tools/trace/summary.h"
 #include "wire/packet.h"
 
-#define PACKET_US 0.2 /* the width of a packet, which takes no time itself */
+#define PACKET_US 0.2 /* us: shown width of a packet, which has no duration */
 
 struct perfetto {
 	const struct joined *j;
 	FILE *to;
-	uint64_t start; /* of all records */
+	uint64_t start; /* time of the first record */
 	bool any;
 };
 
@@ -99,7 +99,7 @@ static void put_slice(struct perfetto *p, const struct request *q, uint32_t id, 
 	event_end(p, o);
 }
 
-/* The end of what is known of a request. */
+/* Last known time of a request. */
 static uint64_t request_end(const struct joined *j, const struct request *q)
 {
 	uint64_t end = q->when[POLLED] != NEVER ? q->when[POLLED] : q->when[COMPLETED];
@@ -107,7 +107,7 @@ static uint64_t request_end(const struct joined *j, const struct request *q)
 	return end != NEVER ? end : j->records->all[j->steps[q->last].record].time;
 }
 
-/* Slices of one request nest, so a step is inside of what is before it: those up to "completion polled", in turn. */
+/* Adds slices of a request, in order, as they must nest: those up to "completion polled". */
 static void put_request(struct perfetto *p, const struct request *q, uint32_t id)
 {
 	uint64_t end = request_end(p->j, q), at = q->when[POSTED];
@@ -135,7 +135,7 @@ static uint64_t perfetto_packet_key(const struct record *e)
 	return (e->arg[0] & 0xffffff) << 32 | (e->arg[1] & 0xffffff) << 8 | (e->arg[2] & 0xff);
 }
 
-/* The queue pair that sent it: the one that is connected to where it goes; the file says which of them. */
+/* Queue pair that sent the packet: the one that is connected to the destination, in this file. */
 static uint32_t sender_of(const struct joined *j, const struct record *e)
 {
 	for (uint32_t c = 0; c < j->conn_count; c++)
@@ -165,7 +165,7 @@ static void put_packet(struct perfetto *p, const struct record *e, bool sent, ui
 	event_end(p, o);
 }
 
-/* In order of time: an arrival belongs to the last time that the packet was sent. */
+/* Adds packets in order of time: an arrival belongs to the last send of the packet. */
 static void put_packets(struct perfetto *p)
 {
 	struct map sends = {0};

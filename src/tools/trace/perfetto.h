@@ -6,7 +6,7 @@
 
 #include "tools/trace/join.h"
 
-/* The requests as JSON that Perfetto and chrome://tracing open. */
+/* Prints the requests as JSON for Perfetto and chrome://tracing. */
 void print_perfetto(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to);
 
 #endif

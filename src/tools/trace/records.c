@@ -19,7 +19,7 @@ const struct trace_point_name point_name[TRACE_POINTS] = {
 };
 
 #define POINTS_MOST 64
-#define AT_A_TIME   256u /* records that are copied together */
+#define AT_A_TIME   256u /* records copied at once */
 
 static char message[512];
 
@@ -29,14 +29,14 @@ static const char *cannot(const char *name, const char *why)
 	return message;
 }
 
-/* A file, and what its points are called here. The process that it is of may write to it, or cut it, at any time: it is
- * not mapped, and each part is looked at in a copy. */
+/* A file, with its points' numbers here. Its process may write to or cut it at any time, so it is not mapped, and
+ * each part is copied before use. */
 struct image {
 	int fd;
 	size_t bytes;
 	struct trace_header header;
 	struct {
-		uint16_t point; /* TRACE_POINTS: unknown here */
+		uint16_t point; /* TRACE_POINTS: unknown */
 		uint8_t arg[TRACE_ARGS];
 	} meaning[POINTS_MOST];
 };
@@ -59,7 +59,7 @@ static bool header_is_sound(const struct trace_header *h, size_t bytes)
 	       h->ring_bytes == h->ring_header_bytes + (uint64_t)h->ring_records * h->record_bytes;
 }
 
-/* Files of another version may have other points, and arguments in other places: go by the names. */
+/* Maps points and arguments by name, as another version's file may have others. */
 static void learn_names(struct image *image)
 {
 	struct trace_point_name theirs[POINTS_MOST];
@@ -76,7 +76,7 @@ static void learn_names(struct image *image)
 
 			while (from < TRACE_ARGS && strncmp(theirs[i].arg[from], point_name[p].arg[a], TRACE_NAME))
 				from++;
-			image->meaning[i].arg[a] = from; /* TRACE_ARGS: they do not have it */
+			image->meaning[i].arg[a] = from; /* TRACE_ARGS: missing */
 		}
 	}
 }
@@ -108,7 +108,7 @@ static void take_record(struct records *r, const struct image *image, const stru
 	uint32_t point = TRACE_POINT(e->point);
 	struct record *to;
 
-	if (e->time < image->header.start_mono) /* of an earlier live trace */
+	if (e->time < image->header.start_mono) /* from an earlier live trace */
 		return;
 	if (point >= image->header.points || image->meaning[point].point >= TRACE_POINTS)
 		return;
@@ -135,7 +135,7 @@ static uint64_t written_to(const struct image *image, uint64_t ring)
 	return written;
 }
 
-/* The program may still be writing: what it has overwritten while we read is given back. */
+/* Reads a ring. The program may still be writing: records overwritten meanwhile are dropped. */
 static void read_ring(struct records *r, const struct image *image, uint64_t at, uint16_t file)
 {
 	struct trace_entry entry[AT_A_TIME];
@@ -151,7 +151,7 @@ static void read_ring(struct records *r, const struct image *image, uint64_t at,
 		for (uint32_t i = 0; i < some; i++)
 			take_record(r, image, &entry[i], file);
 	}
-	atomic_thread_fence(memory_order_acquire); /* look at `written` again only after the copies */
+	atomic_thread_fence(memory_order_acquire); /* `written` is read again only after the copies */
 	n = written_to(image, at);
 	stale = n > size && n - size + 1 > start && n != end ? (uint32_t)min_of(n - size + 1 - start, end - start) : 0;
 	stale = stale < r->count - begin ? stale : r->count - begin;
@@ -193,16 +193,17 @@ static const char *load_one(struct records *r, const char *name, uint16_t file)
 	return NULL;
 }
 
-/* Clocks of different machines. For each packet that was sent once and received once, "received - sent" is its
- * way plus the difference of the clocks; the fastest packets of both directions took about equally long. */
+/* Clocks of different machines. For each packet that was sent once and received once, "received - sent" is the
+ * transit time plus the difference of the clocks. The fastest packets of both directions are taken to have equal
+ * transit times. */
 
 static uint64_t records_packet_key(uint16_t file, const struct record *e)
 {
-	/* send and receive begin alike: dest_qpn, psn, opcode */
+	/* send and receive have the same first arguments: dest_qpn, psn, opcode */
 	return (uint64_t)file << 56 | (e->arg[0] & 0xffffff) << 32 | (e->arg[1] & 0xffffff) << 8 | (e->arg[2] & 0xff);
 }
 
-/* The index of the only record of its kind, in a map by packet; MAP_NONE - 1 if there are several. */
+/* Maps packets to the index of the only record of that kind; MAP_NONE - 1 if there are several. */
 static void index_packets(const struct records *r, enum trace_point point, struct map *map)
 {
 	for (uint32_t i = 0; i < r->count; i++) {
@@ -213,7 +214,7 @@ static void index_packets(const struct records *r, enum trace_point point, struc
 	}
 }
 
-/* The least "received at `to` - sent at `from`", by their own clocks; false: no packet was seen at both. */
+/* Smallest "received at `to` - sent at `from`", by their own clocks. False if no packet was seen at both. */
 static bool least_delay(const struct records *r, const struct map *receives, uint16_t from, uint16_t to, int64_t *least)
 {
 	bool found = false;
@@ -252,7 +253,7 @@ static bool set_clock(struct records *r, const struct map *receives, uint16_t kn
 	if (!has_there && !has_back)
 		return false;
 	s->clock = has_there && has_back ? CLOCK_ESTIMATED : CLOCK_ONE_WAY;
-	/* there = way + (their clock - known clock), back = way - (their clock - known clock) */
+	/* there = transit + (their clock - known clock), back = transit - (their clock - known clock) */
 	s->offset = k->offset - (s->clock == CLOCK_ESTIMATED ? (there - back) / 2 : has_there ? there : -back);
 	s->fastest = s->clock == CLOCK_ESTIMATED && there + back > 0 ? (uint64_t)(there + back) / 2 : 0;
 	return true;
@@ -311,7 +312,7 @@ const char *records_load(struct records *r, char **names, uint32_t count)
 	set_clocks(r);
 	for (uint32_t i = 0; i < r->count; i++)
 		r->all[i].time += (uint64_t)r->sources[r->all[i].file].offset;
-	/* merge sort, in glibc: records of one time stay in the order in which one thread wrote them */
+	/* merge sort, in glibc: records of equal time keep the order in which one thread wrote them */
 	if (r->count)
 		qsort(r->all, r->count, sizeof(*r->all), by_time);
 	return NULL;

@@ -9,13 +9,13 @@
 #include "base/trace.h"
 #include "base/trace_file.h"
 
-/* How a file's clock was set. */
+/* Source of a file's clock. */
 enum clock_source {
-	CLOCK_REFERENCE, /* the others follow it */
-	CLOCK_SHARED,	 /* the same machine and boot: one clock */
-	CLOCK_ESTIMATED, /* from the fastest packets in both directions: good to half their difference */
-	CLOCK_ONE_WAY,	 /* packets in one direction only: the fastest is taken to have needed no time */
-	CLOCK_WALL,	 /* no common packet: by the time of day */
+	CLOCK_REFERENCE, /* the other files follow this one */
+	CLOCK_SHARED,	 /* same machine and boot: same clock */
+	CLOCK_ESTIMATED, /* fastest packets in both directions; accurate to half their difference */
+	CLOCK_ONE_WAY,	 /* packets in one direction only: the fastest is taken to need no time */
+	CLOCK_WALL,	 /* no common packet: time of day */
 };
 
 struct source {
@@ -23,12 +23,12 @@ struct source {
 	char host[64], boot[40], program[64];
 	uint32_t pid;
 	uint64_t start_mono, start_wall; /* ns */
-	uint64_t records;		 /* found */
-	uint64_t overwritten;		 /* older ones that newer ones have replaced */
-	uint64_t lost;			 /* of threads that had no ring */
+	uint64_t records;		 /* records found */
+	uint64_t overwritten;		 /* older records replaced by newer ones */
+	uint64_t lost;			 /* records of threads that had no ring */
 	enum clock_source clock;
-	int64_t offset;	  /* ns: this + the file's time is the common time */
-	uint64_t fastest; /* ns: one way, from and to the file that it was compared with */
+	int64_t offset;	  /* ns: the file's time + offset = common time */
+	uint64_t fastest; /* ns: fastest packet from and to the file compared with */
 };
 
 struct record {
@@ -37,7 +37,7 @@ struct record {
 	uint16_t point;
 	uint32_t tid;
 	uint64_t arg[TRACE_ARGS];
-	uint32_t repeats; /* how often it happened again, soon after */
+	uint32_t repeats; /* number of repetitions soon after */
 };
 
 struct records {
@@ -46,14 +46,14 @@ struct records {
 	uint32_t files, count;
 };
 
-/* What a point and its arguments are called; "_" are not used. */
+/* Names of a point and its arguments; "_": not used. */
 extern const struct trace_point_name point_name[TRACE_POINTS];
 
-/* 0, or a message for the user (of this call; not freed). */
+/* Loads the files. NULL, or a message for the user, valid until the next call. */
 const char *records_load(struct records *r, char **names, uint32_t count);
 void records_free(struct records *r);
 
-/* Copies a part of a file that may be cut at any time; what is not there is 0. */
+/* Copies a part of a file that may be cut at any time; missing bytes are 0. */
 void trace_file_read(int fd, void *to, size_t bytes, uint64_t at);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The times of requests, each operation's steps over many of them. */
+/* Times of the steps of many requests, per operation. */
 #ifndef UROCE_TOOLS_TRACE_SUMMARY_H
 #define UROCE_TOOLS_TRACE_SUMMARY_H
 
@@ -7,25 +7,25 @@
 
 #include "tools/trace/join.h"
 
-/* The steps of the summary: from one milestone to another. */
+/* A step of the summary, between two milestones. */
 struct span {
-	const char *name; /* for people, and with _ for spaces in JSON */
+	const char *name; /* for people; in JSON with _ for spaces */
 	enum milestone from, to;
 };
 extern const struct span spans[];
 extern const unsigned span_count;
 
-/* One row of the summary. */
+/* A row of the summary. */
 struct spread {
 	uint32_t count;
 	int64_t median, p99, min, max; /* ns */
 };
 
-/* The times of requests of one operation between two milestones. */
+/* Times between two milestones, over the requests of one operation. */
 struct spread measure(const struct joined *j, const uint32_t *which, uint32_t count, uint32_t opcode,
 		      const struct span *span);
 
-/* Times per operation: each step's median and 99th percentile over these requests. */
+/* Prints the median and the 99th percentile of each step, per operation. */
 void print_summary(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `uroce trace`: the life of each work request. */
+/* `uroce trace`: prints the life of each work request. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -28,7 +28,7 @@
 struct wish {
 	struct filter filter;
 	bool json, summary, requests, ladder;
-	const char *html, *perfetto; /* files to write */
+	const char *html, *perfetto; /* output files */
 	bool live;
 	double seconds; /* 0: until Ctrl-C */
 };
@@ -157,7 +157,7 @@ static void print_text(const struct joined *j, const struct wish *w)
 		print_requests(j, &f, w->ladder);
 	if (!w->summary)
 		return;
-	/* one request makes no table: it is of all of the queue pair and the operation */
+	/* one request gives no table, so the table is for all requests of the queue pair and operation */
 	f.wqe = -1;
 	f.limit = 0;
 	count = filter_requests(j, &f, &which);
@@ -165,7 +165,7 @@ static void print_text(const struct joined *j, const struct wish *w)
 	free(which);
 }
 
-/* 0, or an exit status. `print` writes the file. */
+/* Writes a file with `print`. 0, or an exit status. */
 static int write_file(const struct command *command, const char *name, const struct joined *j, const struct filter *f,
 		      void (*print)(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to))
 {
@@ -198,7 +198,7 @@ static void end_live(int signal)
 {
 }
 
-/* Until Ctrl-C, the time is over, or all processes have ended. */
+/* Waits for Ctrl-C, the time limit, or the end of all processes. */
 static void live_wait(struct pollfd *connection, int count, double seconds)
 {
 	struct sigaction end = {.sa_handler = end_live, .sa_flags = (int)SA_RESETHAND};
@@ -215,7 +215,7 @@ static void live_wait(struct pollfd *connection, int count, double seconds)
 		if (poll(connection, (nfds_t)count, left) < 0)
 			return;
 		for (int i = 0; i < count; i++)
-			if (connection[i].revents) { /* it has ended */
+			if (connection[i].revents) { /* process ended */
 				close(connection[i].fd);
 				connection[i].fd = -1;
 				connection[i].revents = 0;
@@ -224,8 +224,8 @@ static void live_wait(struct pollfd *connection, int count, double seconds)
 	}
 }
 
-/* Returns when the processes trace no more: their rings would turn while they are read. One that answers nothing for a
- * second is stopped, or has no processor. */
+/* Waits until the processes have stopped tracing: their rings would change while being read. A process that does not
+ * answer for a second is stopped, or gets no processor. */
 static void live_end(struct pollfd *connection, int count)
 {
 	for (int i = 0; i < count; i++)
@@ -238,7 +238,7 @@ static void live_end(struct pollfd *connection, int count)
 	}
 }
 
-/* The traces of processes, as files of this one; `names` are their process ids before, and paths afterwards. 0, or an
+/* Traces running processes into files of our own; `names` are process ids before, and paths afterwards. 0, or an
  * exit status. */
 static int live_trace(const struct command *command, char **names, int count, double seconds)
 {
@@ -257,7 +257,7 @@ static int live_trace(const struct command *command, char **names, int count, do
 		if (connection[open].fd < 0)
 			status = complain(command, "process %s: %s", names[open], answer);
 		else if (given < 0 || asprintf(&names[open], "/proc/self/fd/%d", given) < 0)
-			status = complain(command, "process %s: it sent no trace", names[open]);
+			status = complain(command, "process %s sent no trace", names[open]);
 	}
 	if (!status)
 		live_wait(connection, count, seconds);

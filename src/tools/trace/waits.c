@@ -15,7 +15,7 @@
 #include "tools/map.h"
 #include "tools/trace/records.h"
 
-/* Where the tables are; false: the file has none, or they are not whole. */
+/* Finds the tables. False if the file has none, or they are cut. */
 static bool find_tables(int fd, size_t bytes, struct trace_pending *p)
 {
 	struct trace_header h;
@@ -33,7 +33,7 @@ static bool find_tables(int fd, size_t bytes, struct trace_pending *p)
 	       p->requests_at + (uint64_t)p->requests * (8 + p->request_bytes) <= bytes;
 }
 
-/* The slots that are in use, each as long as we know it: an array that the caller frees. */
+/* Slots in use, each as long as this version knows it, in an array that the caller frees. */
 static void *take_slots(int fd, uint64_t table, uint32_t slots, uint32_t bytes, size_t known, size_t *count)
 {
 	uint64_t rows = table + (uint64_t)slots * sizeof(uint64_t), key[512];
@@ -68,7 +68,7 @@ static const char *take_tables(const char *name, struct waits *w)
 	struct stat st;
 
 	if (fd < 0)
-		return "it cannot be read any more";
+		return "the file cannot be opened any more";
 	if (!fstat(fd, &st) && find_tables(fd, (size_t)st.st_size, &p)) {
 		w->qp = take_slots(fd, p.qps_at, p.qps, p.qp_bytes, sizeof(*w->qp), &w->qps);
 		w->request =
@@ -78,11 +78,12 @@ static const char *take_tables(const char *name, struct waits *w)
 	close(fd);
 	if (w->requests)
 		qsort(w->request, w->requests, sizeof(*w->request), by_post);
-	return p.magic == PENDING_MAGIC ? NULL
-					: "it is of an earlier version of uroce, which does not keep what is pending";
+	return p.magic == PENDING_MAGIC
+		       ? NULL
+		       : "written by an earlier version of uroce, which does not record pending requests";
 }
 
-/* Written on this machine, since it booted. */
+/* True if the trace was written on this machine since it booted. */
 static bool is_of_this_boot(const struct source *s)
 {
 	char boot[40] = "";
@@ -95,7 +96,7 @@ static bool is_of_this_boot(const struct source *s)
 	return *boot && !strcmp(boot, s->boot);
 }
 
-/* The process that wrote it has the file mapped. */
+/* True if the writing process has the file mapped. */
 static bool runs_still(const struct source *s)
 {
 	char path[64], line[4096], real[4096];

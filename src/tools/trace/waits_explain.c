@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program waits for, in sentences: each queue pair is a paragraph. */
+/* Explanation of waits: a paragraph for each queue pair. */
 #include "tools/trace/waits_explain.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "wire/packet.h"
 
 #define WIDTH	     78
-#define NO_SYNDROME  0xffffu /* base/pending.c: the answer was data */
+#define NO_SYNDROME  0xffffu /* base/pending.c: the response was data */
 #define REASON_PROBE 3
 #define REASON_RNR   4
 #define REASON_TIMER 2
@@ -37,7 +37,7 @@ static void say(const char *format, ...)
 	va_end(ap);
 }
 
-/* Prints it in lines that are not too long. */
+/* Prints the paragraph, wrapped. */
 static void say_end(void)
 {
 	const char *at = paragraph;
@@ -84,7 +84,7 @@ static const char *duration(uint64_t ns)
 	return text;
 }
 
-/* "3.2 s ago"; for a process that does not run, "3.2 s before the end". */
+/* Text such as "3.2 s ago"; for an ended process, "3.2 s before the end". */
 static const char *ago(const struct waits *w, uint64_t time)
 {
 	char *text = (char *)waits_text();
@@ -147,8 +147,8 @@ static void say_retries(const struct waits *w, const struct pending_request *r)
 		first = false;
 	}
 	if (!first)
-		say("; last %s, with %u retr%s left for what is not an RNR NAK. ", ago(w, r->retried_at),
-		    r->retries_left, r->retries_left == 1 ? "y" : "ies");
+		say("; last %s, with %u retr%s left (retry_cnt). ", ago(w, r->retried_at), r->retries_left,
+		    r->retries_left == 1 ? "y" : "ies");
 }
 
 static void say_tried(const struct waits *w, const struct pending_request *r, const struct pending_qp *q)
@@ -196,7 +196,7 @@ static void say_heard(const struct waits *w, const struct pending_qp *q)
 		say("Its last packet came %s. ", ago(w, q->heard_at));
 }
 
-/* What this end refuses or waits for. */
+/* Prints what this end refuses or waits for. */
 static void say_receives(const struct waits *w, const struct pending_qp *q)
 {
 	uint64_t open = q->posted > q->used ? q->posted - q->used : 0;
@@ -213,7 +213,7 @@ static void say_receives(const struct waits *w, const struct pending_qp *q)
 	say(open ? "; it waits for messages. " : "; it has none for another message. ");
 }
 
-/* ---- what it comes down to ---- */
+/* ---- conclusions ---- */
 
 static const struct pending_qp *qp_in(const struct waits *w, uint32_t qpn)
 {
@@ -223,7 +223,7 @@ static const struct pending_qp *qp_in(const struct waits *w, uint32_t qpn)
 	return NULL;
 }
 
-/* The queue pair that `q` sends to, if its file is there. */
+/* Queue pair that `q` sends to, if among the files. */
 static const struct pending_qp *find_peer(const struct pending_qp *q, const struct waits *all, size_t count,
 					  const struct waits **where)
 {
@@ -238,7 +238,7 @@ static const struct pending_qp *find_peer(const struct pending_qp *q, const stru
 	return NULL;
 }
 
-/* What the process of the other end does, if it does not simply run. True: it cannot answer. */
+/* Prints the other end's process, unless it simply runs. True if it cannot answer. */
 static bool say_process(const struct waits *where)
 {
 	bool stopped = where->runs && process_is_stopped((pid_t)where->pid);
@@ -252,7 +252,7 @@ static bool say_process(const struct waits *where)
 	return stopped || where->ended;
 }
 
-/* True: it says why there is no answer. */
+/* Prints the other end's queue pair. True if that explains the missing answer. */
 static bool say_peer(const struct pending_qp *q, const struct waits *all, size_t count)
 {
 	const struct waits *where;
@@ -312,7 +312,7 @@ static void explain_request(const struct waits *w, const struct pending_request 
 	say_end();
 }
 
-/* Without requests of its own. */
+/* Explains a queue pair without requests. */
 static void explain_idle(const struct waits *w, const struct pending_qp *q)
 {
 	say("Queue pair 0x%06x, in %s, has no outstanding request. ", q->qpn, qp_state_name(q->state));

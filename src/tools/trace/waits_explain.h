@@ -6,7 +6,7 @@
 
 struct waits;
 
-/* What the program waits for, in sentences, to stdout. `all`: the files that are known, for what the other end says. */
+/* Prints what the program waits for, in sentences, to stdout. `all`: all files, for the state of the other ends. */
 void waits_explain(const struct waits *w, const struct waits *all, size_t count);
 
 #endif

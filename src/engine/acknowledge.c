@@ -44,7 +44,7 @@ static bool sack_packet(struct qp *qp, struct tx_batch *batch)
 
 	if (!tx)
 		return false;
-	batch_bytes(batch, tx, payload, early_tell(qp->resp.early, expected, payload));
+	batch_bytes(batch, tx, payload, early_tell(qp->resp.early, expected, &qp->resp.told_newest, payload));
 	batch->bounced += tx->packet.length;
 	qp->resp.sack_owed = false;
 	trace(acknowledge, qp->base.qp_num, tx->packet.dest_qpn, expected.v, SYNDROME_NAK, qp->resp.msn, 0);

@@ -8,10 +8,9 @@
 #define EARLY_MOST (64ull << 20) /* bytes in all QPs of the process; above, packets are dropped */
 
 struct early {
-	psn_t at;    /* PSN before which no packet waits */
-	psn_t top;   /* one past the highest PSN that waits */
-	psn_t next;  /* PSN at which the next selective acknowledgement of many begins */
-	bool newest; /* the last one began there, so the next one shows the newest packets */
+	psn_t at;   /* PSN before which no packet waits */
+	psn_t top;  /* one past the highest PSN that waits */
+	psn_t next; /* PSN at which the next selective acknowledgement of many begins */
 	uint32_t count;
 	uint32_t size;		 /* PSNs from `at` on for which there is room: psn_places() */
 	uint64_t *bits;		 /* set of PSNs that waiting packets take; behind it: */
@@ -244,12 +243,12 @@ void early_drop(struct early **where)
 
 /* The PSN of the first bit of the next selective acknowledgement. If not all fits, every second one shows the newest,
  * and the others the rest by turns: what was told in one that was lost is told again. */
-static psn_t sack_first(struct early *e, psn_t expected)
+static psn_t sack_first(struct early *e, psn_t expected, bool *newest)
 {
 	if ((uint32_t)psn_diff(e->top, expected) <= SACK_BITS)
 		return expected;
-	e->newest = !e->newest;
-	if (e->newest)
+	*newest = !*newest;
+	if (*newest)
 		return psn_add(e->top, -(uint32_t)SACK_BITS);
 	if (psn_diff(e->next, expected) < 0 || psn_diff(e->next, e->top) >= 0)
 		e->next = expected;
@@ -257,9 +256,9 @@ static psn_t sack_first(struct early *e, psn_t expected)
 	return psn_add(e->next, -(uint32_t)SACK_BITS);
 }
 
-uint32_t early_tell(struct early *e, psn_t expected, uint8_t payload[SACK_PAYLOAD])
+uint32_t early_tell(struct early *e, psn_t expected, bool *newest, uint8_t payload[SACK_PAYLOAD])
 {
-	psn_t first = sack_first(e, expected);
+	psn_t first = sack_first(e, expected, newest);
 	uint32_t count = min_of((uint32_t)psn_diff(e->top, first), (uint32_t)SACK_BITS),
 		 length = sack_begin(payload, first, count);
 

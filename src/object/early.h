@@ -34,8 +34,9 @@ const struct packet *early_at(const struct early *e, psn_t psn);
 struct packet *early_next(struct early **e, psn_t expected);
 void early_done(struct packet *p);
 
-/* Writes the payload of a selective acknowledgement; returns its length in bytes. Some packet waits. */
-uint32_t early_tell(struct early *e, psn_t expected, uint8_t payload[SACK_PAYLOAD]);
+/* Writes the payload of a selective acknowledgement; returns its length in bytes. Some packet waits. *newest: whether
+ * the last payload that had no room for all packets showed the newest. It outlives the packets that wait. */
+uint32_t early_tell(struct early *e, psn_t expected, bool *newest, uint8_t payload[SACK_PAYLOAD]);
 
 /* The lowest PSN at which a packet waits, from `from` on. False: none does; `e` may be NULL. */
 bool early_first(const struct early *e, psn_t from, psn_t *first);

@@ -223,6 +223,7 @@ struct responder {
 	struct answer_record *answers; /* ring of max_dest_rd_atomic records */
 	uint32_t answer_next, answer_slots;
 
+	bool told_newest;	 /* see early_tell() */
 	struct repairs *repairs; /* answers to repeat: engine/kept.c; NULL: data of READs are not kept */
 	struct kept_read *spent; /* data no longer needed, which the tx batch may refer to */
 };

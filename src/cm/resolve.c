@@ -148,7 +148,9 @@ static int set_destination(struct id *id, const struct sockaddr *to, union ibv_g
 		gid_to_address(gid, address_port(to), kept);
 	}
 	error = leave_loopback(id, to, gid);
+	lock_take(&cm.lock); /* `uroce stat` shows it */
 	id->address.remote = *gid;
+	lock_drop(&cm.lock);
 	return error;
 }
 

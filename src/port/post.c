@@ -314,17 +314,15 @@ int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **b
 	return error;
 }
 
-int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count)
+int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count, struct ibv_send_wr **bad)
 {
-	struct ibv_send_wr *bad;
-	int error;
+	int error = ENOMEM;
 
+	*bad = wr;
 	lock_take(&qp->lock);
 	/* relaxed: the count only grows; a slot that was freed just now may be missed */
-	if (qp->sq.tail - atomic_load_explicit(&qp->sq.reclaimed, memory_order_relaxed) + count > qp->sq.depth)
-		error = ENOMEM;
-	else
-		error = post_all(qp, wr, &bad);
+	if (qp->sq.tail - atomic_load_explicit(&qp->sq.reclaimed, memory_order_relaxed) + count <= qp->sq.depth)
+		error = post_all(qp, wr, bad);
 	lock_drop(&qp->lock);
 	return error;
 }

@@ -7,8 +7,8 @@
 
 /* ibv_post_send(): by the post table, or through the queue. Returns as engine_post_send(). */
 int loop_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) EXCLUDES(qp->lock);
-/* Posts all `count` requests, or none: ENOMEM if the queue has no room for all. wr == NULL: only checks the room. */
-int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count) EXCLUDES(qp->lock);
+/* The same for a list of `count` requests, of which none is posted if the queue has no room for all: ENOMEM. */
+int loop_post_batch(struct qp *qp, struct ibv_send_wr *wr, uint32_t count, struct ibv_send_wr **bad) EXCLUDES(qp->lock);
 
 /* Called before engine_post_send(): changes the QP over to its local peer if possible, so that even the first one-sided
  * operation completes at once. */

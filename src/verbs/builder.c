@@ -9,7 +9,7 @@
 #include "base/hooks.h"
 #include "base/msan.h"
 #include "device/adapter.h"
-#include "port/post.h"
+#include "verbs/post.h"
 #include "verbs/turn.h"
 
 #define WORD 8u /* bytes that an ATOMIC_WRITE writes */
@@ -84,15 +84,11 @@ static void wr_abort(struct ibv_qp_ex *ex)
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct builder *b = builder_of(ex);
-	struct ibv_send_wr *bad;
-	bool hooks = hooks_any(); /* they may come and go meanwhile */
 	int error = b->error;
 
 	if (!error && b->count) {
 		b->wr[b->count - 1].next = NULL;
-		error = loop_post_batch((struct qp *)ex, hooks ? NULL : b->wr, b->count);
-		if (hooks && !error)
-			error = ibv_post_send(&ex->qp_base, b->wr, &bad);
+		error = post_batch(&ex->qp_base, b->wr, b->count);
 	}
 	turn_drop(&b->turn);
 	return error;

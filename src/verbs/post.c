@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/cause.h"
+#include "base/hooks.h"
 #include "device/adapter.h"
 #include "engine/engine.h"
 #include "fault/inject.h"
@@ -16,6 +17,31 @@
 int post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	return loop_post_send((struct qp *)base, wr, bad);
+}
+
+/* The length of the list that this thread is posting as one; 0: none. */
+static _Thread_local uint32_t batch;
+
+/* The innermost of what `uroce check` puts around ibv_post_send(3). */
+static int post_send_checked(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	uint32_t count = batch;
+
+	batch = 0;
+	return count ? loop_post_batch((struct qp *)base, wr, count, bad) : post_send(base, wr, bad);
+}
+
+int post_batch(struct ibv_qp *base, struct ibv_send_wr *wr, uint32_t count)
+{
+	struct ibv_send_wr *bad;
+	int error;
+
+	if (likely(!hook_is_on(HOOK_CHECK)))
+		return loop_post_batch((struct qp *)base, wr, count, &bad);
+	batch = count;
+	error = ibv_post_send(base, wr, &bad);
+	batch = 0;
+	return error;
 }
 
 /* Posts requests one by one, up to the first that the adapter lacks. */
@@ -68,6 +94,8 @@ int post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 
 void table_add_post(struct verbs_context *v)
 {
-	v->context.ops.post_send = adapter()->lacks ? post_send_lacking : post_send;
+	v->context.ops.post_send = adapter()->lacks	    ? post_send_lacking
+				   : hook_is_on(HOOK_CHECK) ? post_send_checked
+							    : post_send;
 	v->context.ops.post_recv = post_recv;
 }

@@ -9,6 +9,8 @@
 
 /* ibv_post_send(3) and ibv_post_recv(3). */
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* All requests of the list, of that length; or none, with ENOMEM, if the queue has no room for all. */
+int post_batch(struct ibv_qp *qp, struct ibv_send_wr *wr, uint32_t count);
 int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* engine_place() with what waits on the QP before it. */

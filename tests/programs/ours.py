@@ -15,11 +15,11 @@ from process import Failure, Process, Skip, expect, ports
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
 
 
-def alone(command, wanted="", name=None, **row):
+def alone(command, wanted="", name=None, env=(), **row):
     """One program, which makes both ends."""
     def run(place, build):
         program, *words = command.split()
-        expect(Process(build, place.server, [source(build, program), *words]), wanted)
+        expect(Process(build, place.server, [source(build, program), *words], env), wanted)
     return Case(name or command, run, **row)
 
 
@@ -329,6 +329,8 @@ EXAMPLE_TABLE = [
 
 TABLE = EXAMPLE_TABLE + [
     *each(alone, "{numbers,forks,full,threads,threads_more,mistakes,vendor}", quick=True),
+    *(alone(name, name=name + ", while a fault may strike", env=["UROCE_FAULT=out chance 1/1000: duplicate"])
+      for name in ("threads", "threads_more")),
     *behaviors(),
     alone("mischief 20", name="calls of all kinds, good and bad"),
     verify(0, places=ALL, quick=True),

@@ -297,10 +297,8 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 {
 	if (unlikely(!fast_may_receive(qp) || TRANSPORT(p->opcode) != qp->transport))
 		return false;
-	if (qp->transport == TRANSPORT_UD)
-		return now == UNTIMED && fast_receive_ud(qp, p, from, poller);
 	if (qp->transport != TRANSPORT_RC)
-		return false;
+		return qp->transport == TRANSPORT_UD && now == UNTIMED && fast_receive_ud(qp, p, from, poller);
 	if (now != UNTIMED &&
 	    (qp->req.lossless || !from_peer(qp, from) || !is_for_partition(p) || p->length > qp->mtu || p->fecn ||
 	     p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.early))

@@ -236,8 +236,7 @@ static inline __attribute__((always_inline)) void deliver_packet(struct rx *rx, 
 {
 	struct qp *qp = rx->qp; /* functions that need the lock get rx->qp, as the analysis takes these for two */
 
-	if (likely(rx->peer && p->opcode != OPCODE_CREDIT_REQUEST) &&
-	    likely(engine_receive_fast(rx->qp, p, from, rx->poller)))
+	if (likely(rx->peer) && likely(engine_receive_fast(rx->qp, p, from, rx->poller)))
 		return;
 	if (rx->peer) {
 		complete_packet(p);

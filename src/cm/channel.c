@@ -335,11 +335,11 @@ static int next_event(struct id *id)
 	return cm_get_event(id->base.channel, &id->base.event);
 }
 
-int id_complete(struct id *id)
+int id_complete(struct id *id, bool sync)
 {
 	struct rdma_cm_event *e;
 
-	if (!id->sync)
+	if (!sync)
 		return 0;
 	do
 		if (next_event(id))

@@ -20,9 +20,10 @@ void events_drop_group(struct id *id, const struct group *group) REQUIRES(cm.loc
 int cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 /* Moves the id to another channel, with its queued events. */
 void events_move(struct id *id, struct event_channel *to) REQUIRES(cm.lock);
-/* Waits for the event that completes the operation just started, for an id without a channel. Returns the return
- * value of the rdma_ function. */
-int id_complete(struct id *id) EXCLUDES(cm.lock);
+/* Waits for the event that completes the operation just started, for an id without a channel: `sync`, which is
+ * id->sync before the operation. Other threads may have destroyed any other id by now, having got the event. Returns
+ * the return value of the rdma_ function. */
+int id_complete(struct id *id, bool sync) EXCLUDES(cm.lock);
 
 /* Frees an id that the application has not received, with its connection and its events. */
 void id_discard(struct id *id) REQUIRES(cm.lock);

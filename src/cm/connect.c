@@ -163,6 +163,7 @@ static int connect_stream(struct id *id, const struct rdma_conn_param *p)
 PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
 {
 	struct id *id = id_of(base);
+	bool sync = id->sync;
 	int error;
 
 	if (inject_call(CALL_rdma_connect))
@@ -172,7 +173,7 @@ PUBLIC int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *p)
 	error = -agent_attach(&id->address.local);
 	if (!error)
 		error = id_is_datagram(id) ? connect_datagram(id, p) : connect_stream(id, p);
-	return error ? fail_minus(error) : id_complete(id);
+	return error ? fail_minus(error) : id_complete(id, sync);
 }
 
 PUBLIC int rdma_establish(struct rdma_cm_id *base)
@@ -296,7 +297,7 @@ static bool set_unclaimed(struct id *id, bool unclaimed)
 PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 {
 	struct id *id = id_of(base);
-	bool unclaimed;
+	bool unclaimed, waits = id->sync && !id_is_datagram(id);
 	int error;
 
 	if (inject_call(CALL_rdma_accept))
@@ -309,7 +310,7 @@ PUBLIC int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *p)
 		set_unclaimed(id, unclaimed);
 		return fail_minus(error);
 	}
-	return id_is_datagram(id) ? 0 : id_complete(id);
+	return id_complete(id, waits);
 }
 
 static int reject_as(struct rdma_cm_id *id, enum cm_reason reason, const void *data, uint8_t length)
@@ -350,7 +351,7 @@ PUBLIC int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 {
 	struct id *id = id_of(base);
-	bool exists, ends = false;
+	bool exists, ends = false, sync = id->sync;
 
 	if (inject_call(CALL_rdma_disconnect))
 		return -1;
@@ -365,5 +366,5 @@ PUBLIC int rdma_disconnect(struct rdma_cm_id *base)
 	lock_drop(&cm.lock);
 	if (!exists)
 		return fail_minus(EINVAL);
-	return ends ? id_complete(id) : 0;
+	return ends ? id_complete(id, sync) : 0;
 }

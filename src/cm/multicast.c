@@ -101,6 +101,7 @@ static int multicast_join(struct id *id, const struct sockaddr *address, bool se
 PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
 	uint32_t all = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	bool sync = id_of(id)->sync;
 	int error;
 
 	if (inject_call(CALL_rdma_join_multicast))
@@ -111,7 +112,7 @@ PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_
 		return fail_minus(EINVAL);
 	error = multicast_join(id_of(id), attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
 			       context);
-	return error ? fail_minus(error) : id_complete(id_of(id));
+	return error ? fail_minus(error) : id_complete(id_of(id), sync);
 }
 
 PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *address, void *context)

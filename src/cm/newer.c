@@ -57,7 +57,7 @@ PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, cons
 	error = newer_keep(id_of(base), found);
 	lock_drop(&cm.lock);
 	if (!error)
-		return id_complete(id_of(base));
+		return id_complete(id_of(base), id_of(base)->sync);
 	rdma_freeaddrinfo(found);
 	return fail_minus(error);
 }

@@ -279,6 +279,7 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 {
 	struct id *id = id_of(base);
 	enum id_state state = id_state_of(id);
+	bool sync = id->sync;
 	int error;
 
 	if (inject_call(CALL_rdma_resolve_addr))
@@ -294,7 +295,7 @@ PUBLIC int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *source, s
 		resolve_post(id, RDMA_CM_EVENT_ADDR_ERROR, error);
 	else
 		look_for_neighbor(id, (uint32_t)timeout);
-	return id_complete(id);
+	return id_complete(id, sync);
 }
 
 /* Makes the path record that a subnet manager would return. */
@@ -339,10 +340,11 @@ int id_resolve_route(struct id *id)
 PUBLIC int rdma_resolve_route(struct rdma_cm_id *base, int timeout)
 {
 	struct id *id = id_of(base);
+	bool sync = id->sync;
 	int error;
 
 	if (inject_call(CALL_rdma_resolve_route))
 		return -1;
 	error = id_resolve_route(id);
-	return error ? fail_minus(error) : id_complete(id);
+	return error ? fail_minus(error) : id_complete(id, sync);
 }

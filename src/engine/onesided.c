@@ -527,6 +527,17 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	return done;
 }
 
+/* How the peer reaches the bytes; the region is held meanwhile, as ibv_rereg_mr(3) changes what is told of it. */
+static enum share_way way_to(const struct qp *qp, const struct ibv_sge *sge)
+{
+	struct mr *mr = mr_get(qp->hca, sge->lkey);
+	enum share_way way = mr ? share_way(qp->hca->share, sge->lkey, sge->addr, sge->length) : SHARE_NOT;
+
+	if (mr)
+		mr_put(mr);
+	return way;
+}
+
 /* True if a payload may be referred to. Not of a WRITE without immediate data: a local peer's memory is written without
  * a packet. */
 bool onesided_may_refer(const struct qp *qp, struct wqe *w)
@@ -538,7 +549,7 @@ bool onesided_may_refer(const struct qp *qp, struct wqe *w)
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)
-			way = min_of(way, share_way(qp->hca->share, w->sge[i].lkey, w->sge[i].addr, w->sge[i].length));
+			way = min_of(way, way_to(qp, &w->sge[i]));
 	w->of_gpu = way == SHARE_ON_GPU;
 	return way >= SHARE_MAPPED ||
 	       (way == SHARE_COPIED && w->length >= REFER_COPIED && reach_has_process_vm(qp->reach));

@@ -300,7 +300,7 @@ static bool refuse_netlink(void)
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
-/* Then whoever offers the registry in that slot gets its packets, and nobody else. */
+/* Then the process that offers the registry in that slot gets its packets, and no other. */
 static void where_the_kernel_tells_no_owner_the_registry_does(void **state)
 {
 	struct steering steering;

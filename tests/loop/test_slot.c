@@ -233,7 +233,7 @@ static void a_folder_must_be_private(void **state)
 	close(fd);
 }
 
-/* While it binds a name there: whoever else does so gives up in the end. */
+/* While it binds a name there: another process that does so gives up in the end. */
 static void a_stopped_process_holds_nobody_in_the_folder(void **state)
 {
 	struct sockaddr_un address;

@@ -39,8 +39,9 @@ static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 }
 
 /* Fills a port of an InfiniBand subnet with HDR that OpenSM has set up. */
-static void fill_infiniband(struct ibv_port_attr *a)
+static void fill_infiniband(struct device *d, struct ibv_port_attr *a)
 {
+	a->lid = device_lid(d);
 	a->active_mtu = IBV_MTU_4096;
 	a->gid_tbl_len = INFINIBAND_GIDS;
 	a->port_cap_flags = 0x2651e848; /* as ibstat shows for mlx5 on InfiniBand */
@@ -69,12 +70,11 @@ void device_port(struct device *d, struct ibv_port_attr *attr)
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = adapter()->message_most ?: HCA_MAX_MESSAGE,
 		.pkey_tbl_len = 1,
-		.lid = device_lid(d),
 		.max_vl_num = 1,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 	};
 	if (adapter_is_infiniband()) {
-		fill_infiniband(attr);
+		fill_infiniband(d, attr);
 		return;
 	}
 	fill_speed(attr, netif_speed(d->netif_name) ?: SPEED_DEFAULT);

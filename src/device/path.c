@@ -2,20 +2,59 @@
 /* Conversion of an address vector to a path. */
 #include "device/path.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/address.h"
+#include "base/cause.h"
+#include "base/log.h"
+#include "device/adapter.h"
 #include "device/device.h"
 #include "device/front.h"
 #include "link/netif.h"
 #include "object/qp.h"
 
+/* Logs the right GID index: a wrong index is the most frequent mistake, and EINVAL does not explain it. */
+static void explain_gids(struct device *d, const struct ibv_global_route *grh)
+{
+	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
+	bool is_ipv4 = address_is_ipv4(&grh->dgid);
+	union ibv_gid gid, better;
+	int index = device_first_gid(d, is_ipv4, &better);
+
+	gid_print(grh->dgid.raw, peer);
+	if (!device_gid(d, grh->sgid_index, &gid))
+		snprintf(own, sizeof(own), "empty");
+	else if (address_is_ipv4(&gid) != is_ipv4)
+		gid_print(gid.raw, own);
+	else
+		return;
+	if (index >= 0)
+		log_warn("%s: GID index %u is %s, from where no path leads to %s: use GID index %d, %s (see uroce "
+			 "devices, UROCE_GID_ORDER)",
+			 d->base.name, grh->sgid_index, own, peer, index, gid_print(better.raw, right));
+	else
+		log_warn("%s: GID index %u is %s, from where no path leads to %s: the interface has no %s address",
+			 d->base.name, grh->sgid_index, own, peer, is_ipv4 ? "IPv4" : "IPv6");
+}
+
 /* Resolves the LID of an address vector without GRH: the low half of an IPv4 address in the same /16 network as the
- * port's first one (device_lid()). */
+ * port's first one (device_lid()). Ethernet has no LIDs: there the GRH is required (rdma_check_ah_attr() of Linux). */
 static int resolve_lid(struct device *d, uint16_t lid, struct path *p)
 {
 	int index = device_first_gid(d, true, &p->sgid);
 
-	if (index < 0 || lid == 0)
+	if (!adapter_is_infiniband())
+		return because(CAUSE_PATH_NO_GRH, -EINVAL,
+			       "%s: the address vector has no GRH (is_global is 0, dlid %u)", d->base.name, lid);
+	if (lid == 0)
+		return because(CAUSE_PATH_NO_LID, -EINVAL,
+			       "%s: the address vector has neither GRH nor LID (is_global "
+			       "and dlid are 0)",
+			       d->base.name);
+	if (index < 0)
 		return -EINVAL;
 	p->sgid_index = (uint8_t)index;
 	p->dgid = p->sgid;
@@ -68,6 +107,8 @@ int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *p)
 	if (av->port_num != PORT)
 		return -EINVAL;
 	error = av->is_global ? resolve_gid(d, &av->grh, p) : resolve_lid(d, av->dlid, p);
+	if (error && av->is_global)
+		explain_gids(d, &av->grh);
 	if (p->hop_limit <= 1)
 		p->hop_limit = HOP_LIMIT;
 	return error;

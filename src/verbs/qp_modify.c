@@ -2,14 +2,11 @@
 /* Modifying a queue pair: checks of attributes, paths and changes of its state. */
 #include "verbs/qp_modify.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/address.h"
 #include "base/cause.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
 #include "check/qp.h"
@@ -72,36 +69,10 @@ static struct ibv_qp_attr limit_mtu(struct device *d, const struct ibv_qp_attr *
 	return a;
 }
 
-/* Logs the right GID index: a wrong index is the most frequent mistake, and EINVAL does not explain it. */
-static void explain_gids(struct device *d, const struct ibv_global_route *grh)
-{
-	char own[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN], right[INET6_ADDRSTRLEN];
-	bool is_ipv4 = address_is_ipv4(&grh->dgid);
-	union ibv_gid gid, better;
-	int index = device_first_gid(d, is_ipv4, &better);
-
-	gid_print(grh->dgid.raw, peer);
-	if (!device_gid(d, grh->sgid_index, &gid))
-		snprintf(own, sizeof(own), "empty");
-	else if (address_is_ipv4(&gid) != is_ipv4)
-		gid_print(gid.raw, own);
-	else
-		return;
-	if (index >= 0)
-		log_warn("%s: GID index %u is %s, from where no path leads to %s: use GID index %d, %s (see uroce "
-			 "devices, UROCE_GID_ORDER)",
-			 d->base.name, grh->sgid_index, own, peer, index, gid_print(better.raw, right));
-	else
-		log_warn("%s: GID index %u is %s, from where no path leads to %s: the interface has no %s address",
-			 d->base.name, grh->sgid_index, own, peer, is_ipv4 ? "IPv4" : "IPv6");
-}
-
 static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path)
 {
 	int err = path_resolve(d, av, path);
 
-	if (err && av->is_global)
-		explain_gids(d, &av->grh);
 	if (err || address_is_multicast(&path->dgid))
 		return EINVAL;
 	return -loop_attach(path);

@@ -171,6 +171,37 @@ static void port_two(struct pair *p, bool wrong)
 	to_init(p, wrong ? EINVAL : 0, INIT, wrong ? 2 : 1);
 }
 
+/* From INIT to RTR: right with a GRH, wrong by a LID, or by neither. */
+static void by_lid(struct pair *p, bool wrong, uint16_t lid)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = p->b.qp->qp_num,
+				   .max_dest_rd_atomic = 1,
+				   .ah_attr = {.is_global = !wrong, .port_num = 1, .dlid = lid}};
+
+	reset(p);
+	initialize(p);
+	ZERO(ibv_query_gid(p->context, 1, 0, &attr.ah_attr.grh.dgid));
+	MUST(ibv_modify_qp(p->a.qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == (wrong ? EINVAL : 0));
+	if (wrong)
+		MUST(!ibv_create_ah(p->pd, &attr.ah_attr) && errno == EINVAL);
+	else
+		MUST(p->a.ah = ibv_create_ah(p->pd, &attr.ah_attr));
+}
+
+static void lid_on_ethernet(struct pair *p, bool wrong)
+{
+	by_lid(p, wrong, 1);
+}
+
+static void no_lid_on_infiniband(struct pair *p, bool wrong)
+{
+	by_lid(p, wrong, 0);
+}
+
 static void another_state_than_it_is(struct pair *p, bool wrong)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = wrong ? IBV_QPS_SQD : IBV_QPS_RTS};
@@ -492,7 +523,7 @@ static void other_psns(struct pair *p, bool wrong)
 
 static const struct want srq = {.shares = true}, uc = {.type = IBV_QPT_UC}, ud = {.type = IBV_QPT_UD},
 			 small = {.cqe = 4}, impatient = {.gives_up = true}, no_reads = {.reads_none = true},
-			 behind = {.skew = -16u}, ahead = {.skew = 16};
+			 behind = {.skew = -16u}, ahead = {.skew = 16}, infiniband = {.infiniband = true};
 
 static const struct row {
 	const char *name;
@@ -510,6 +541,8 @@ static const struct row {
 	{"straight_to_rts", straight_to_rts, 0x421, "cannot go from RESET to RTS"},
 	{"no_access_flags", no_access_flags, 0x422, "from RESET to INIT: attr_mask lacks IBV_QP_ACCESS_FLAGS"},
 	{"port_two", port_two, 0x424, "no port_num of 2"},
+	{"lid_on_ethernet", lid_on_ethernet, 0x426, "has no GRH (is_global is 0, dlid 1)"},
+	{"no_lid_on_infiniband", no_lid_on_infiniband, 0x427, "neither GRH nor LID", &infiniband},
 	{"huge_queue", huge_queue, 0x431, "max_send_wr is 1073741824, at most"},
 	{"no_cq", no_cq, 0x432, "the recv_cq is NULL"},
 	{"one_qp_more", one_qp_more, 0x433, "the device has 65536 queue pairs, all it can"},
@@ -552,6 +585,8 @@ int main(int argc, char **argv)
 		if (argc < 3) {
 			printf("%s\t0x%x\t%s\n", rows[i].name, rows[i].cause, rows[i].words);
 		} else if (!strcmp(argv[1], rows[i].name)) {
+			if (rows[i].want && rows[i].want->infiniband)
+				setenv("UROCE_ADAPTER", "ib", 1);
 			pair_open(&p, rows[i].want ? *rows[i].want : (struct want){0});
 			rows[i].run(&p, !strcmp(argv[2], "wrong"));
 			pair_close(&p);

@@ -63,6 +63,7 @@ struct want {
 	bool signals_all, is_idle; /* idle: not connected */
 	bool shares, extends;	   /* an SRQ for both; extended CQs and queue pairs */
 	bool gives_up, reads_none; /* rnr_retry 0; max_rd_atomic 0 */
+	bool infiniband;	   /* link layer */
 	uint32_t skew;		   /* what b expects beyond the first PSN of a */
 };
 

@@ -160,7 +160,7 @@ def crowd(place, build):
     pairs = []
     for i in range(8):
         events = " -e" if i % 4 else ""  # one in four polls: there are fewer processors than pairs
-        pairs.append(start_pair(place, build, "ibv_rc_pingpong -c -n 1000 -s 20000" + events))
+        pairs.append(start_pair(place, build, "ibv_rc_pingpong -g 0 -c -n 1000 -s 20000" + events))
     stopped[0].signal(signal.SIGSTOP)
     dead[0].signal(signal.SIGKILL)
     for s, c in pairs:

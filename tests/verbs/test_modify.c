@@ -142,6 +142,8 @@ static void values_are_checked(void **state)
 	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.grh.dgid = (union ibv_gid){0});
 	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.grh.dgid.raw[12] = 224); /* multicast */
 	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.is_global = 0; bad.ah_attr.dlid = 0);
+	REFUSED(INIT, RTR, RTR_MASK, bad.ah_attr.is_global = 0; bad.ah_attr.dlid = 1);
+	REFUSED(RTR, RTS, RTS_MASK | ALT, bad.alt_ah_attr.is_global = 0; bad.alt_ah_attr.dlid = 1);
 	REFUSED(INIT, RTR, RTR_MASK, bad.max_dest_rd_atomic = limits.max_qp_rd_atom + 1);
 	REFUSED(INIT, RTR, RTR_MASK, bad.min_rnr_timer = 32);
 	REFUSED(INIT, RTR, RTR_MASK, bad.dest_qp_num = 1 << 24);

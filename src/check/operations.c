@@ -131,7 +131,7 @@ static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unpost
 
 static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+	const struct stack *posted = check_is_paused() ? NULL : stack_here();
 	int error;
 
 	order_before_send(qp, wr);
@@ -200,7 +200,7 @@ static void after_receive(enum check_kind kind, const void *queue, const struct 
 /* Begins receives that are about to be posted. Returns the stack, or NULL if they are not followed. */
 static const struct stack *before_receives(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr)
 {
-	const struct stack *posted = check_is_paused() ? NULL : stack_near();
+	const struct stack *posted = check_is_paused() ? NULL : stack_here();
 
 	order_before_receive(queue);
 	peers_told();
@@ -416,7 +416,7 @@ void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enu
 
 static int check_req_notify_cq(struct ibv_cq *cq, int solicited)
 {
-	const struct stack *armed = check_is_paused() ? NULL : stack_near();
+	const struct stack *armed = check_is_paused() ? NULL : stack_here();
 	struct object *o;
 
 	if (!armed)

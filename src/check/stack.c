@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,22 +14,15 @@
 #include "base/lock.h"
 #include "base/msan.h"
 #include "check/python.h"
+#include "check/unwind.h"
 
-#define OURS_MOST 16   /* max frames of uroce above the program's */
-#define NEAR	  9    /* max frames of a near stack; three of them uroce's */
-#define KNOWN	  1024 /* near stacks that are kept */
+#define OURS_MOST 16 /* max frames of uroce above the program's */
 #define BUCKETS	  1024
 
 static uintptr_t our_start, our_end; /* code of liburoce.so.1; constant after stack_start() */
 
-static struct stack *stacks[BUCKETS];
+static struct stack *_Atomic stacks[BUCKETS]; /* the stacks do not change, so they are read without the lock */
 static struct lock stacks_lock = LOCK_RANKED(CHECK_STACKS);
-/* Near stacks of all threads: their stacks lie at different addresses. (A library that may be opened late must not
- * have large thread-local variables.) Guarded by stacks_lock. */
-static struct {
-	const void *caller, *frame;
-	const struct stack *stack;
-} known[KNOWN];
 
 /* ---- taking ---- */
 
@@ -67,22 +61,33 @@ static bool stack_is(const struct stack *s, uint64_t hash, void *const *frame, u
 	       !strcmp(s->python ? s->python : "", python);
 }
 
+static struct stack *stack_find(struct stack *s, uint64_t hash, void *const *frame, uint32_t depth, const char *python)
+{
+	while (s && !stack_is(s, hash, frame, depth, python))
+		s = s->next;
+	return s;
+}
+
 static const struct stack *stack_intern(void *const *frame, uint32_t depth, const char *python)
 {
 	uint64_t hash = stack_hash(frame, depth);
-	struct stack **bucket = &stacks[hash % BUCKETS], *s;
+	struct stack *_Atomic *bucket = &stacks[hash % BUCKETS];
+	/* acquire: pairs with the release below */
+	struct stack *first = atomic_load_explicit(bucket, memory_order_acquire);
+	struct stack *s = stack_find(first, hash, frame, depth, python);
 
+	if (likely(s))
+		return s;
 	lock_take(&stacks_lock);
-	for (s = *bucket; s; s = s->next)
-		if (stack_is(s, hash, frame, depth, python))
-			break;
+	first = atomic_load_explicit(bucket, memory_order_relaxed);
+	s = stack_find(first, hash, frame, depth, python);
 	if (!s && (s = malloc(sizeof(*s) + depth * sizeof(*frame)))) {
 		s->hash = hash;
 		s->depth = depth;
 		s->python = *python ? strdup(python) : NULL;
 		memcpy(s->frame, frame, depth * sizeof(*frame));
-		s->next = *bucket;
-		*bucket = s;
+		s->next = first;
+		atomic_store_explicit(bucket, s, memory_order_release);
 	}
 	lock_drop(&stacks_lock);
 	return s;
@@ -93,49 +98,23 @@ const struct stack *stack_of(void *const *frame, uint32_t depth)
 	return stack_intern(frame, depth, "");
 }
 
-static const struct stack *stack_take(int most, const char *python)
+const struct stack *stack_here(void)
 {
 	void *frame[STACK_DEPTH + OURS_MOST];
-	int count = backtrace(frame, most), from = 0;
+	int count = (int)unwind(frame, ARRAY_SIZE(frame)), from = 0;
+	char python[PYTHON_TEXT];
 
+	if (unlikely(!count))
+		count = backtrace(frame, ARRAY_SIZE(frame));
 	while (from < count && !stack_is_ours(frame[from])) /* frames of a sanitizer's backtrace() */
 		from++;
 	while (from < count && stack_is_ours(frame[from]))
 		from++;
 	count = min_of(count - from, STACK_DEPTH);
-	return count > 0 ? stack_intern(frame + from, (uint32_t)count, python) : NULL;
-}
-
-const struct stack *stack_here(void)
-{
-	char python[PYTHON_TEXT];
-
+	if (count <= 0)
+		return NULL;
 	python_frame(python, sizeof(python));
-	return stack_take(STACK_DEPTH + OURS_MOST, python);
-}
-
-const struct stack *stack_near_at(const void *caller, const void *frame)
-{
-	size_t i = ((uintptr_t)caller ^ (uintptr_t)frame >> 4 ^ (uintptr_t)frame >> 12) % KNOWN;
-	const struct stack *stack = NULL;
-	char python[PYTHON_TEXT];
-
-	python_frame(python, sizeof(python));
-	if (*python) /* all lines of a Python program call from one place */
-		return stack_take(NEAR, python);
-	lock_take(&stacks_lock);
-	if (known[i].caller == caller && known[i].frame == frame)
-		stack = known[i].stack;
-	lock_drop(&stacks_lock);
-	if (stack)
-		return stack;
-	stack = stack_take(NEAR, "");
-	lock_take(&stacks_lock);
-	known[i].caller = caller;
-	known[i].frame = frame;
-	known[i].stack = stack;
-	lock_drop(&stacks_lock);
-	return stack;
+	return stack_intern(frame + from, (uint32_t)count, python);
 }
 
 /* ---- naming ---- */
@@ -225,6 +204,7 @@ void stack_start(void)
 	msan_pause();
 	library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
 	dl_iterate_phdr(find_ours, NULL);
+	unwind_start();
 	backtrace(frame, 1); /* loads the unwinder now rather than inside an allocation or a handler */
 	if (library && !dw_load(library))
 		dw.session = NULL;

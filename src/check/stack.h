@@ -19,9 +19,6 @@ struct stack {
 
 /* Stack of the caller. NULL if no frame belongs to the program, or without memory. */
 const struct stack *stack_here(void);
-/* A few frames of the caller's stack, at less cost: callers at the same stack depth are taken for the same. */
-#define stack_near() stack_near_at(__builtin_return_address(0), __builtin_frame_address(0))
-const struct stack *stack_near_at(const void *caller, const void *frame);
 /* The stack of these return addresses; NULL without memory. */
 const struct stack *stack_of(void *const *frame, uint32_t depth);
 /* True if the code at that address is uroce's. */

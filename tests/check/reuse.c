@@ -151,7 +151,37 @@ static void header_comes_late(bool wrong)
 	pair_close(&p);
 }
 
+/* One function posts for two others, at the same depth of the stack: each has its own. */
+static void __attribute__((noinline)) post_for_another(struct pair *p, uint32_t at)
+{
+	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, at, 64), &p->b, IBV_SEND_SIGNALED);
+}
+
+static void __attribute__((noinline)) first_caller(struct pair *p)
+{
+	post_for_another(p, 0);
+	await(&p->a);
+}
+
+static void __attribute__((noinline)) second_caller(struct pair *p, bool wrong)
+{
+	post_for_another(p, 64);
+	p->a.memory[64] = wrong;
+	await(&p->a);
+}
+
+static void second_caller_changes(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	first_caller(&p);
+	second_caller(&p, wrong);
+	pair_close(&p);
+}
+
 const struct row reuse_rows[] = {
+	{"second_caller_changes", second_caller_changes, "changed-in-flight", "post"},
 	{"one_completion_for_two", one_completion_for_two, "changed-in-flight", "post"},
 	{"bounce_buffer", bounce_buffer, "changed-in-flight", "post"},
 	{"posted_again_before_it_was_read", posted_again_before_it_was_read, "written-in-flight", "receive"},

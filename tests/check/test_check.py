@@ -179,6 +179,14 @@ def sayings():
         check(f"{case}: {words}", words in result.stdout, result.stdout)
 
 
+def stacks():
+    """Each request has the stack of its own post, though a function posts for several."""
+    result = run(program=(ME, "second_caller_changes", "wrong"))
+    told = finding(result.stdout, "changed-in-flight")
+    check("a function posts for two: the caller is the one that was", re.search(r"posted\n(?:        .*\n)*        second_caller ", told) and
+          "first_caller" not in told, result.stdout)
+
+
 def each_option(folder):
     leak = (ME, "leak_cq", "wrong")
     result = run("--error-exitcode", "7", program=leak)
@@ -273,6 +281,7 @@ def main():
     if not SANITIZED or SANITIZED.group(0) != "libasan":
         pages()
     sayings()
+    stacks()
     terminals()
     python()
     with tempfile.TemporaryDirectory() as folder:

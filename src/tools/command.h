@@ -27,6 +27,7 @@ int hostile_command(const struct command *, int argc, char **argv);
 int explain_command(const struct command *, int argc, char **argv);
 int stat_command(const struct command *, int argc, char **argv);
 int top_command(const struct command *, int argc, char **argv);
+int conform_command(const struct command *, int argc, char **argv);
 int check_command(const struct command *, int argc, char **argv);
 int trace_command(const struct command *, int argc, char **argv);
 

@@ -46,6 +46,24 @@ static const struct command commands[] = {
 	 "  -t, --through DEVICE\n"
 	 "                      the program uses this device of another adapter\n",
 	 check_command},
+	{"conform", "[OPTION...]", "try on a device what an adapter must do, rule by rule",
+	 "  -d, --device NAME   the device (the first)\n"
+	 "  -a, --adapter NAME  a device like this adapter (see UROCE_ADAPTER in uroce(7))\n"
+	 "  -r, --real          a device of this machine's own, without uroce\n"
+	 "  -l, --list          print the rules, and try none\n"
+	 "  -o, --only RULE     rules with this beginning or pattern; may be given again\n"
+	 "  -L, --long          also rules that take long\n"
+	 "  -1, --one-process   both ends in one process, not in two\n"
+	 "  -s, --server        serve the other ends of a client on another host\n"
+	 "  -c, --client HOST   the other ends are there\n"
+	 "  -g, --gid INDEX     index of the GID to use\n"
+	 "  -n, --jobs N        groups of rules tried at a time\n"
+	 "  -w, --wait SECONDS  a rule whose check takes longer is broken: it hangs (10)\n"
+	 "  -v, --verbose       print all rules, not only what is not right\n"
+	 "  -t, --tap           as TAP\n"
+	 "  -j, --json          as JSON, a rule a line\n"
+	 "  exit status: 0, or 1 if a rule is broken, 2 without such a device\n",
+	 conform_command},
 	{"demo", "[-k] [-d DIRECTORY] [faults | check | mistakes | mended]",
 	 "watch two unmodified programs do RDMA, and what happens inside",
 	 "faults: watch them meet faults that a seed repeats.\n"

@@ -1,0 +1,803 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "end.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "conform.h"
+
+#define KEPT 20000
+
+/* An end that is open in this process. */
+struct here {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
+	uint8_t *arena;
+	struct {
+		void *object;
+		int (*destroy)(void *);
+	} kept[KEPT];
+	unsigned kept_count;
+};
+
+static struct end ends[2];
+struct end *const near = &ends[0], *const far = &ends[1];
+
+/* A call and, after it, its results. */
+struct call {
+	unsigned op;
+	union {
+		struct {
+			char device[64];
+			int gid_wanted;
+			struct end end;
+		} open;
+		struct {
+			int depth;
+			struct ibv_cq *cq;
+		} cq;
+		struct {
+			struct ibv_qp *qp;
+			struct ibv_qp_init_attr init;
+			uint32_t num;
+		} qp;
+		struct {
+			struct ibv_srq *srq;
+			struct ibv_srq_init_attr init;
+			int mask;
+		} srq;
+		struct {
+			uint64_t offset, length;
+			struct ibv_mr *mr;
+			int access, flags;
+			uint32_t lkey, rkey;
+		} mr;
+		struct {
+			struct ibv_mw *mw;
+			struct ibv_qp *qp;
+			struct ibv_mw_bind bind;
+			enum ibv_mw_type type;
+			uint32_t rkey;
+		} mw;
+		struct {
+			struct ibv_ah *ah;
+			struct ibv_ah_attr attr;
+		} ah;
+		struct {
+			void *object;
+		} destroy;
+		struct {
+			struct ibv_qp *qp;
+			struct ibv_qp_attr attr;
+			int mask;
+		} modify;
+		struct {
+			struct ibv_qp *qp;
+			struct ibv_send_wr wr;
+			struct ibv_sge sges[CALL_SGES];
+		} send;
+		struct {
+			struct ibv_qp *qp;
+			struct ibv_srq *srq;
+			uint64_t wr_id;
+			struct ibv_sge sges[CALL_SGES];
+			int count;
+		} receive;
+		struct {
+			struct ibv_qp *qp;
+			union ibv_gid gid;
+			bool attach;
+		} group;
+		struct {
+			struct ibv_cq *cq;
+			int ms;
+			bool found;
+			struct ibv_wc wc;
+		} poll;
+		struct {
+			int ms, type;
+			void *element;
+		} event;
+		struct {
+			uint64_t offset, length;
+			unsigned seed;
+			bool same;
+			uint8_t bytes[CALL_DATA];
+		} data;
+	} u;
+};
+
+static void keep(struct here *h, void *object, int (*destroy)(void *))
+{
+	if (h->kept_count == KEPT)
+		abort();
+	h->kept[h->kept_count].object = object;
+	h->kept[h->kept_count++].destroy = destroy;
+}
+
+/* Keeps an object that is not NULL. 0 or errno. */
+#define KEPT_OR_ERRNO(h, object, destroyer) \
+	((object) ? (keep(h, object, (int (*)(void *))(destroyer)), 0) : errno ? errno : EIO)
+
+static struct ibv_context *open_device(const char *name)
+{
+	int count;
+	struct ibv_device **list = ibv_get_device_list(&count);
+	struct ibv_context *context = NULL;
+
+	errno = ENODEV;
+	for (int i = 0; list && i < count && !context; i++)
+		if (!*name || !strcmp(name, ibv_get_device_name(list[i])))
+			context = ibv_open_device(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	return context;
+}
+
+/* The GID to use: that which is wanted, else the first of RoCE v2 with an IPv4 address, else the first of RoCE v2. */
+static int choose_gid(struct here *h, int wanted, union ibv_gid *gid)
+{
+	struct ibv_gid_entry entries[256];
+	ssize_t n = ibv_query_gid_table(h->context, entries, COUNT(entries), 0);
+	int chosen = wanted;
+
+	for (ssize_t i = 0; wanted < 0 && i < n; i++) {
+		static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+		bool is_ipv4 = !memcmp(entries[i].gid.raw, mapped, sizeof(mapped));
+
+		if (entries[i].gid_type == IBV_GID_TYPE_ROCE_V2 && (chosen < 0 || is_ipv4)) {
+			chosen = (int)entries[i].gid_index;
+			if (is_ipv4)
+				break;
+		}
+	}
+	chosen = chosen < 0 ? 0 : chosen;
+	return ibv_query_gid(h->context, 1, chosen, gid) ? -1 : chosen;
+}
+
+static int do_open(struct here *h, struct call *c)
+{
+	enum { REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
+	struct end *e = &c->u.open.end;
+	struct ibv_mr *mr;
+	int gid;
+
+	h->context = open_device(c->u.open.device);
+	if (!h->context)
+		return errno;
+	fcntl(h->context->async_fd, F_SETFL, O_NONBLOCK);
+	h->pd = ibv_alloc_pd(h->context);
+	h->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!h->pd || h->arena == MAP_FAILED)
+		return errno;
+	mr = ibv_reg_mr(h->pd, h->arena, ARENA, REMOTE | IBV_ACCESS_REMOTE_ATOMIC)
+		     ?: ibv_reg_mr(h->pd, h->arena, ARENA, REMOTE);
+	if (!mr)
+		return errno;
+	if (ibv_query_device(h->context, &e->attr) || ibv_query_port(h->context, 1, &e->port))
+		return errno ?: EIO;
+	gid = choose_gid(h, c->u.open.gid_wanted, &e->gid);
+	if (gid < 0)
+		return EINVAL;
+	e->gid_index = (uint8_t)gid;
+	e->arena = (uintptr_t)h->arena;
+	e->lkey = mr->lkey;
+	e->rkey = mr->rkey;
+	e->pd = h->pd;
+	return 0;
+}
+
+static int do_reset(struct here *h, struct call *c)
+{
+	struct ibv_async_event event;
+
+	while (h->kept_count--)
+		h->kept[h->kept_count].destroy(h->kept[h->kept_count].object);
+	h->kept_count = 0;
+	while (!ibv_get_async_event(h->context, &event))
+		ibv_ack_async_event(&event);
+	return 0;
+}
+
+static int do_cq(struct here *h, struct call *c)
+{
+	errno = 0;
+	c->u.cq.cq = ibv_create_cq(h->context, c->u.cq.depth, NULL, NULL, 0);
+	return KEPT_OR_ERRNO(h, c->u.cq.cq, ibv_destroy_cq);
+}
+
+static int do_resize(struct here *h, struct call *c)
+{
+	return ibv_resize_cq(c->u.cq.cq, c->u.cq.depth);
+}
+
+/* XRC targets and initiators have no other function. */
+static struct ibv_qp *create_xrc(struct here *h, struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr_ex ex = {.qp_type = init->qp_type};
+
+	if (init->qp_type == IBV_QPT_XRC_SEND) {
+		ex.comp_mask = IBV_QP_INIT_ATTR_PD;
+		ex.pd = h->pd;
+		ex.cap = init->cap;
+		ex.send_cq = init->send_cq;
+		ex.sq_sig_all = init->sq_sig_all;
+	} else {
+		struct ibv_xrcd_init_attr xrcd = {
+			.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+
+		h->xrcd = h->xrcd ?: ibv_open_xrcd(h->context, &xrcd);
+		if (!h->xrcd)
+			return NULL;
+		ex.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+		ex.xrcd = h->xrcd;
+	}
+	return ibv_create_qp_ex(h->context, &ex);
+}
+
+static int do_qp(struct here *h, struct call *c)
+{
+	struct ibv_qp_init_attr *init = &c->u.qp.init;
+	bool is_xrc = init->qp_type == IBV_QPT_XRC_SEND || init->qp_type == IBV_QPT_XRC_RECV;
+	struct ibv_qp *qp;
+
+	errno = 0;
+	qp = is_xrc ? create_xrc(h, init) : ibv_create_qp(h->pd, init);
+	c->u.qp.qp = qp;
+	c->u.qp.num = qp ? qp->qp_num : 0;
+	return KEPT_OR_ERRNO(h, qp, ibv_destroy_qp);
+}
+
+static int do_srq(struct here *h, struct call *c)
+{
+	errno = 0;
+	c->u.srq.srq = ibv_create_srq(h->pd, &c->u.srq.init);
+	return KEPT_OR_ERRNO(h, c->u.srq.srq, ibv_destroy_srq);
+}
+
+static int do_modify_srq(struct here *h, struct call *c)
+{
+	return ibv_modify_srq(c->u.srq.srq, &c->u.srq.init.attr, c->u.srq.mask);
+}
+
+static int do_query_srq(struct here *h, struct call *c)
+{
+	return ibv_query_srq(c->u.srq.srq, &c->u.srq.init.attr);
+}
+
+static int do_mr(struct here *h, struct call *c)
+{
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = ibv_reg_mr(h->pd, h->arena + c->u.mr.offset, c->u.mr.length, c->u.mr.access);
+	c->u.mr.mr = mr;
+	c->u.mr.lkey = mr ? mr->lkey : 0;
+	c->u.mr.rkey = mr ? mr->rkey : 0;
+	return KEPT_OR_ERRNO(h, mr, ibv_dereg_mr);
+}
+
+static int do_rereg(struct here *h, struct call *c)
+{
+	int result = ibv_rereg_mr(c->u.mr.mr, c->u.mr.flags, h->pd, h->arena + c->u.mr.offset, c->u.mr.length,
+				  c->u.mr.access);
+
+	c->u.mr.rkey = c->u.mr.mr->rkey;
+	c->u.mr.lkey = c->u.mr.mr->lkey;
+	return result ? errno : 0;
+}
+
+static int do_mw(struct here *h, struct call *c)
+{
+	errno = 0;
+	c->u.mw.mw = ibv_alloc_mw(h->pd, c->u.mw.type);
+	c->u.mw.rkey = c->u.mw.mw ? c->u.mw.mw->rkey : 0;
+	return KEPT_OR_ERRNO(h, c->u.mw.mw, ibv_dealloc_mw);
+}
+
+static int do_bind(struct here *h, struct call *c)
+{
+	int error = ibv_bind_mw(c->u.mw.qp, c->u.mw.mw, &c->u.mw.bind);
+
+	c->u.mw.rkey = c->u.mw.mw->rkey;
+	return error;
+}
+
+static int do_ah(struct here *h, struct call *c)
+{
+	errno = 0;
+	c->u.ah.ah = ibv_create_ah(h->pd, &c->u.ah.attr);
+	return KEPT_OR_ERRNO(h, c->u.ah.ah, ibv_destroy_ah);
+}
+
+static int do_destroy(struct here *h, struct call *c)
+{
+	for (unsigned i = h->kept_count; i--;) {
+		int error;
+
+		if (h->kept[i].object != c->u.destroy.object)
+			continue;
+		error = h->kept[i].destroy(c->u.destroy.object);
+		if (!error)
+			memmove(&h->kept[i], &h->kept[i + 1], (--h->kept_count - i) * sizeof(h->kept[0]));
+		return error;
+	}
+	return ENOENT;
+}
+
+static int do_modify(struct here *h, struct call *c)
+{
+	return ibv_modify_qp(c->u.modify.qp, &c->u.modify.attr, c->u.modify.mask);
+}
+
+static int do_query(struct here *h, struct call *c)
+{
+	struct ibv_qp_init_attr init;
+
+	return ibv_query_qp(c->u.modify.qp, &c->u.modify.attr, c->u.modify.mask, &init);
+}
+
+static int do_send(struct here *h, struct call *c)
+{
+	struct ibv_send_wr *bad;
+
+	c->u.send.wr.sg_list = c->u.send.sges;
+	c->u.send.wr.next = NULL;
+	return ibv_post_send(c->u.send.qp, &c->u.send.wr, &bad);
+}
+
+static int do_receive(struct here *h, struct call *c)
+{
+	struct ibv_recv_wr *bad,
+		wr = {.wr_id = c->u.receive.wr_id, .sg_list = c->u.receive.sges, .num_sge = c->u.receive.count};
+
+	return c->u.receive.srq ? ibv_post_srq_recv(c->u.receive.srq, &wr, &bad)
+				: ibv_post_recv(c->u.receive.qp, &wr, &bad);
+}
+
+static int do_group(struct here *h, struct call *c)
+{
+	return (c->u.group.attach ? ibv_attach_mcast : ibv_detach_mcast)(c->u.group.qp, &c->u.group.gid, 0);
+}
+
+static int do_poll(struct here *h, struct call *c)
+{
+	uint64_t until = now() + (uint64_t)c->u.poll.ms * 1000000;
+	int n, spins = 0;
+
+	do {
+		n = ibv_poll_cq(c->u.poll.cq, 1, &c->u.poll.wc);
+		if (!n && ++spins > 100)
+			usleep(20);
+	} while (!n && now() < until);
+	c->u.poll.found = n == 1;
+	return n < 0 ? EIO : 0;
+}
+
+static int do_event(struct here *h, struct call *c)
+{
+	struct pollfd p = {.fd = h->context->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+
+	c->u.event.type = NO_EVENT;
+	if (poll(&p, 1, c->u.event.ms) < 1 || ibv_get_async_event(h->context, &event))
+		return 0;
+	c->u.event.type = event.event_type;
+	c->u.event.element = event.element.qp;
+	ibv_ack_async_event(&event);
+	return 0;
+}
+
+static uint8_t pattern(uint64_t i, unsigned seed)
+{
+	return (uint8_t)(i * 7 + (i >> 8) * 13 + seed * 101 + 1);
+}
+
+static int do_fill(struct here *h, struct call *c)
+{
+	for (uint64_t i = 0; i < c->u.data.length; i++)
+		h->arena[c->u.data.offset + i] = pattern(i, c->u.data.seed);
+	return 0;
+}
+
+static int do_compare(struct here *h, struct call *c)
+{
+	c->u.data.same = true;
+	for (uint64_t i = 0; i < c->u.data.length && c->u.data.same; i++)
+		c->u.data.same = h->arena[c->u.data.offset + i] == pattern(i, c->u.data.seed);
+	return 0;
+}
+
+static int do_peek(struct here *h, struct call *c)
+{
+	memcpy(c->u.data.bytes, h->arena + c->u.data.offset, c->u.data.length);
+	return 0;
+}
+
+static int do_poke(struct here *h, struct call *c)
+{
+	memcpy(h->arena + c->u.data.offset, c->u.data.bytes, c->u.data.length);
+	return 0;
+}
+
+enum {
+	OPEN,
+	RESET,
+	CQ,
+	RESIZE,
+	QP,
+	SRQ,
+	MODIFY_SRQ,
+	QUERY_SRQ,
+	MR,
+	REREG,
+	MW,
+	BIND,
+	AH,
+	DESTROY,
+	MODIFY,
+	QUERY,
+	SEND,
+	RECEIVE,
+	GROUP,
+	POLL,
+	EVENT,
+	FILL,
+	COMPARE,
+	PEEK,
+	POKE,
+	OPS
+};
+
+static int (*const ops[])(struct here *, struct call *) = {
+	[OPEN] = do_open,
+	[RESET] = do_reset,
+	[CQ] = do_cq,
+	[RESIZE] = do_resize,
+	[QP] = do_qp,
+	[SRQ] = do_srq,
+	[MODIFY_SRQ] = do_modify_srq,
+	[QUERY_SRQ] = do_query_srq,
+	[MR] = do_mr,
+	[REREG] = do_rereg,
+	[MW] = do_mw,
+	[BIND] = do_bind,
+	[AH] = do_ah,
+	[DESTROY] = do_destroy,
+	[MODIFY] = do_modify,
+	[QUERY] = do_query,
+	[SEND] = do_send,
+	[RECEIVE] = do_receive,
+	[GROUP] = do_group,
+	[POLL] = do_poll,
+	[EVENT] = do_event,
+	[FILL] = do_fill,
+	[COMPARE] = do_compare,
+	[PEEK] = do_peek,
+	[POKE] = do_poke,
+};
+_Static_assert(COUNT(ops) == OPS, "each call has its function");
+
+/* Transfers all of it. False if the other process is gone. */
+static bool move(int fd, void *bytes, size_t size, ssize_t (*io)(int, void *, size_t))
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = io(fd, (char *)bytes + done, size - done);
+
+		if (n <= 0 && !(n < 0 && errno == EINTR))
+			return false;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return true;
+}
+
+static ssize_t put(int fd, void *bytes, size_t size)
+{
+	return write(fd, bytes, size);
+}
+
+struct reply {
+	int error;
+	struct call call;
+};
+
+static int ask(struct end *e, unsigned op, struct call *c)
+{
+	struct reply reply;
+
+	c->op = op;
+	if (e->here)
+		return ops[op](e->here, c);
+	if (!move(e->fd, c, sizeof(*c), put) || !move(e->fd, &reply, sizeof(reply), read))
+		wrong("the process of the other end has ended");
+	*c = reply.call;
+	return reply.error;
+}
+
+void end_serve(int fd)
+{
+	struct here *h = calloc(1, sizeof(*h));
+	struct reply reply;
+
+	while (h && move(fd, &reply.call, sizeof(reply.call), read) && reply.call.op < OPS) {
+		reply.error = ops[reply.call.op](h, &reply.call);
+		if (!move(fd, &reply, sizeof(reply), put))
+			break;
+	}
+}
+
+const char *end_open(struct end *e, int fd)
+{
+	struct call c = {.u.open.gid_wanted = options.gid};
+	int error;
+
+	e->fd = fd;
+	e->here = fd < 0 ? calloc(1, sizeof(*e->here)) : NULL;
+	strncpy(c.u.open.device, options.device ?: "", sizeof(c.u.open.device) - 1);
+	error = ask(e, OPEN, &c);
+	if (error)
+		return strerror(error);
+	c.u.open.end.here = e->here;
+	c.u.open.end.fd = e->fd;
+	*e = c.u.open.end;
+	return NULL;
+}
+
+void end_reset(struct end *e)
+{
+	struct call c = {0};
+
+	ask(e, RESET, &c);
+}
+
+struct ibv_context *end_context(struct end *e)
+{
+	return e->here->context;
+}
+
+void end_keep(struct end *e, void *object, int (*destroy)(void *))
+{
+	keep(e->here, object, destroy);
+}
+
+int try_cq(struct end *e, int depth, struct ibv_cq **cq)
+{
+	struct call c = {.u.cq.depth = depth};
+	int error = ask(e, CQ, &c);
+
+	*cq = c.u.cq.cq;
+	return error;
+}
+
+int resize(struct end *e, struct ibv_cq *cq, int depth)
+{
+	struct call c = {.u.cq = {.depth = depth, .cq = cq}};
+
+	return ask(e, RESIZE, &c);
+}
+
+int try_qp(struct qp *qp, struct end *e, const struct ibv_qp_init_attr *init)
+{
+	static uint32_t psn = 0x123;
+	struct call c = {.u.qp.init = *init};
+	int error = 0;
+
+	if (!init->send_cq && init->qp_type != IBV_QPT_XRC_RECV)
+		error = try_cq(e, 64, &c.u.qp.init.send_cq);
+	if (!error && !init->recv_cq && init->qp_type != IBV_QPT_XRC_RECV)
+		error = try_cq(e, 64, &c.u.qp.init.recv_cq);
+	if (error)
+		return error;
+	error = ask(e, QP, &c);
+	*qp = (struct qp){.end = e,
+			  .ptr = c.u.qp.qp,
+			  .type = init->qp_type,
+			  .num = c.u.qp.num,
+			  .psn = psn += 0x1111,
+			  .cap = c.u.qp.init.cap,
+			  .scq = c.u.qp.init.send_cq,
+			  .rcq = c.u.qp.init.recv_cq};
+	return error;
+}
+
+int try_srq(struct end *e, struct ibv_srq_init_attr *init, struct ibv_srq **srq)
+{
+	struct call c = {.u.srq.init = *init};
+	int error = ask(e, SRQ, &c);
+
+	*init = c.u.srq.init;
+	*srq = c.u.srq.srq;
+	return error;
+}
+
+int modify_srq(struct end *e, struct ibv_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	struct call c = {.u.srq = {.srq = srq, .init.attr = *attr, .mask = mask}};
+
+	return ask(e, MODIFY_SRQ, &c);
+}
+
+int query_srq(struct end *e, struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	struct call c = {.u.srq.srq = srq};
+	int error = ask(e, QUERY_SRQ, &c);
+
+	*attr = c.u.srq.init.attr;
+	return error;
+}
+
+int try_mr(struct end *e, uint64_t offset, uint64_t length, int access, struct ibv_mr **mr, uint32_t *lkey,
+	   uint32_t *rkey)
+{
+	struct call c = {.u.mr = {.offset = offset, .length = length, .access = access}};
+	int error = ask(e, MR, &c);
+
+	*mr = c.u.mr.mr;
+	*lkey = c.u.mr.lkey;
+	*rkey = c.u.mr.rkey;
+	return error;
+}
+
+int try_rereg(struct end *e, struct ibv_mr *mr, int flags, uint64_t offset, uint64_t length, int access, uint32_t *rkey)
+{
+	struct call c = {.u.mr = {.offset = offset, .length = length, .access = access, .mr = mr, .flags = flags}};
+	int error = ask(e, REREG, &c);
+
+	*rkey = c.u.mr.rkey;
+	return error;
+}
+
+int try_mw(struct end *e, enum ibv_mw_type type, struct ibv_mw **mw, uint32_t *rkey)
+{
+	struct call c = {.u.mw.type = type};
+	int error = ask(e, MW, &c);
+
+	*mw = c.u.mw.mw;
+	*rkey = c.u.mw.rkey;
+	return error;
+}
+
+int bind_mw(struct qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, uint64_t wr_id, uint64_t offset, uint64_t length,
+	    int access, uint32_t *rkey)
+{
+	struct call c = {.u.mw = {.mw = mw, .qp = qp->ptr}};
+	int error;
+
+	c.u.mw.bind = (struct ibv_mw_bind){.wr_id = wr_id,
+					   .send_flags = IBV_SEND_SIGNALED,
+					   .bind_info = {.mr = mr,
+							 .addr = qp->end->arena + offset,
+							 .length = length,
+							 .mw_access_flags = (unsigned)access}};
+	error = ask(qp->end, BIND, &c);
+	*rkey = c.u.mw.rkey;
+	return error;
+}
+
+int try_ah(struct end *e, const struct ibv_ah_attr *attr, struct ibv_ah **ah)
+{
+	struct call c = {.u.ah.attr = *attr};
+	int error = ask(e, AH, &c);
+
+	*ah = c.u.ah.ah;
+	return error;
+}
+
+int destroy(struct end *e, void *object)
+{
+	struct call c = {.u.destroy.object = object};
+
+	return ask(e, DESTROY, &c);
+}
+
+int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct call c = {.u.modify = {.qp = qp->ptr, .attr = *attr, .mask = mask}};
+
+	return ask(qp->end, MODIFY, &c);
+}
+
+int query(struct qp *qp, struct ibv_qp_attr *attr)
+{
+	struct call c = {.u.modify = {.qp = qp->ptr, .mask = IBV_QP_STATE}};
+	int error = ask(qp->end, QUERY, &c);
+
+	*attr = c.u.modify.attr;
+	return error;
+}
+
+int post(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	struct call c = {.u.send = {.qp = qp->ptr, .wr = *wr}};
+
+	for (int i = 0; i < wr->num_sge && i < CALL_SGES; i++)
+		c.u.send.sges[i] = wr->sg_list[i];
+	return ask(qp->end, SEND, &c);
+}
+
+int post_receive_sges(struct qp *qp, uint64_t wr_id, struct ibv_sge *sges, int count)
+{
+	struct call c = {.u.receive = {.qp = qp->ptr, .wr_id = wr_id, .count = count}};
+
+	for (int i = 0; i < count && i < CALL_SGES; i++)
+		c.u.receive.sges[i] = sges[i];
+	return ask(qp->end, RECEIVE, &c);
+}
+
+int post_receive(struct qp *qp, uint64_t wr_id, uint64_t offset, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = qp->end->arena + offset, .length = length, .lkey = qp->end->lkey};
+
+	return post_receive_sges(qp, wr_id, &sge, 1);
+}
+
+int post_srq(struct end *e, struct ibv_srq *srq, uint64_t wr_id, uint64_t offset, uint32_t length)
+{
+	struct call c = {.u.receive = {.srq = srq, .wr_id = wr_id, .count = 1}};
+
+	c.u.receive.sges[0] = (struct ibv_sge){.addr = e->arena + offset, .length = length, .lkey = e->lkey};
+	return ask(e, RECEIVE, &c);
+}
+
+int attach(struct qp *qp, const union ibv_gid *gid, bool attach)
+{
+	struct call c = {.u.group = {.qp = qp->ptr, .gid = *gid, .attach = attach}};
+
+	return ask(qp->end, GROUP, &c);
+}
+
+bool poll_cq(struct end *e, struct ibv_cq *cq, int ms, struct ibv_wc *wc)
+{
+	struct call c = {.u.poll = {.cq = cq, .ms = ms}};
+
+	if (ask(e, POLL, &c))
+		wrong("ibv_poll_cq() failed");
+	*wc = c.u.poll.wc;
+	return c.u.poll.found;
+}
+
+int async_event(struct end *e, int ms, void **element)
+{
+	struct call c = {.u.event.ms = ms};
+
+	ask(e, EVENT, &c);
+	*element = c.u.event.element;
+	return c.u.event.type;
+}
+
+void fill(struct end *e, uint64_t offset, uint64_t length, unsigned seed)
+{
+	struct call c = {.u.data = {.offset = offset, .length = length, .seed = seed}};
+
+	ask(e, FILL, &c);
+}
+
+bool has_pattern(struct end *e, uint64_t offset, uint64_t length, unsigned seed)
+{
+	struct call c = {.u.data = {.offset = offset, .length = length, .seed = seed}};
+
+	ask(e, COMPARE, &c);
+	return c.u.data.same;
+}
+
+void peek(struct end *e, uint64_t offset, uint32_t length, void *bytes)
+{
+	struct call c = {.u.data = {.offset = offset, .length = length}};
+
+	ask(e, PEEK, &c);
+	memcpy(bytes, c.u.data.bytes, length);
+}
+
+void poke(struct end *e, uint64_t offset, uint32_t length, const void *bytes)
+{
+	struct call c = {.u.data = {.offset = offset, .length = length}};
+
+	memcpy(c.u.data.bytes, bytes, length);
+	ask(e, POKE, &c);
+}

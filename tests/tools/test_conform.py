@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What uroce conform finds: no rule is broken but those in BROKEN, by shared memory, by UDP, in one process, under
+--hostile, and with each row of the adapters; and the table of docs/conformance.md has these numbers. With --write as
+CONFORM the table is written anew: CONFORM=--write tests/tools/test_conform.py. In a network namespace of its own."""
+import fnmatch, json, os, re, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+
+import alone
+
+SOURCE = os.environ.get("UROCE_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGE = os.path.join(SOURCE, "docs/conformance.md")
+# rules that uroce breaks, and why that is not mended yet
+BROKEN = {
+    "values/*/no-grh": "issue 47, 4",
+    "values/*/sgid-index-255": "issue 47, 4",
+}
+ADAPTERS = ["cx5", "cx6", "cx6lx", "cx7", "irdma", "mlx4", "cx4lx", "rxe", "siw", "bnxt_re", "ionic", "efa", "apple", "ib"]
+COLUMNS = {
+    "shm": ["uroce", "conform"],
+    "UDP": ["env", "UROCE_LOCAL=off", "uroce", "conform"],
+    "one": ["uroce", "conform", "--one-process"],
+    "hostile": ["uroce", "run", "--hostile=3", "uroce-conform"],
+    **{name: ["uroce", "conform", "--adapter", name] for name in ADAPTERS},
+}
+ALIKE = ["cx4lx", "cx5", "cx6", "cx6lx", "cx7"]  # one column, "cx"
+TABLES = [list(COLUMNS)[:4], ["cx", *(name for name in ADAPTERS if name not in ALIKE)]]
+LETTERS = {"unusual": "u", "not offered": "n", "wrong": "w"}
+PRIVILEGED = ("modify/raw", "raw/")  # what needs CAP_NET_RAW
+
+
+def try_rules(column):
+    done = subprocess.run([*COLUMNS[column], "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    if done.returncode not in (0, 1):
+        return {}
+    return {row["rule"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def family(rule):
+    return "/".join(rule.split("/")[:2])
+
+
+def cell(rows, letters):
+    """Of a family in a column."""
+    counts = [(letter, sum(row["verdict"] == word for row in rows)) for word, letter in LETTERS.items() if letter in letters]
+    right = sum(row["verdict"] == "right" for row in rows)
+    return " ".join([str(right) if right else "-", *(f"{letter}{n}" for letter, n in counts if n)])
+
+
+def tables(found):
+    families = list(dict.fromkeys(family(rule) for rule in found["shm"]))
+    found = {**found, "cx": found["cx5"]}
+    for columns, letters in zip(TABLES, ("unw", "w")):
+        yield "| rules | " + " | ".join(columns) + " |"
+        yield "|---" * (len(columns) + 1) + "|"
+        for name in families:
+            cells = [cell([row for rule, row in found[c].items() if family(rule) == name], letters) for c in columns]
+            yield "| " + " | ".join([name, *cells]) + " |"
+        yield ""
+
+
+def compare(lines):
+    """With the page; or writes it."""
+    with open(PAGE) as f:
+        text, mark, old = f.read().partition("| rules |")
+    if os.environ.get("CONFORM") == "--write":
+        with open(PAGE, "w") as f:
+            f.write(text + lines.rstrip("\n") + "\n")
+        return True
+    lacking = [line for line in lines.splitlines() if line not in (mark + old).splitlines() and
+               (os.getuid() == 0 or not line.startswith(tuple("| " + family for family in PRIVILEGED)))]
+    print("not ok" if lacking else "ok", "- docs/conformance.md has these numbers")
+    print(*("#   " + line for line in lacking), sep="\n")
+    return not lacking
+
+
+def main():
+    alone.enter(["ip"])
+    os.environ["UROCE_DEVICES"] = "lo"
+    os.environ["PATH"] = os.path.join(os.environ["UROCE_BUILD"], "conform") + ":" + os.environ["PATH"]
+    failed = False
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(COLUMNS, pool.map(try_rules, COLUMNS)))
+    for column, rows in found.items():
+        wrong = [rule for rule, row in rows.items() if row["verdict"] == "wrong"]
+        surprises = [rule for rule in wrong if not any(fnmatch.fnmatch(rule, known) for known in BROKEN)]
+        failed |= bool(surprises) or not rows
+        print("not ok" if surprises or not rows else "ok", "-", f"{column}: {len(rows)} rules, {len(wrong)} broken")
+        for rule in surprises:
+            print(f"#   {rule}: {rows[rule]['expects']}; seen: {rows[rule]['seen']} ({rows[rule]['source']})")
+    for known in BROKEN:
+        if not any(fnmatch.fnmatch(rule, known) and row["verdict"] == "wrong" for rule, row in found["shm"].items()):
+            print(f"not ok - {known} is not broken any more: take it out of BROKEN")
+            failed = True
+    for name in ALIKE[1:]:
+        verdicts = [{rule: row["verdict"] for rule, row in found[column].items()} for column in (ALIKE[0], name)]
+        if verdicts[0] != verdicts[1]:
+            print(f"not ok - {name} differs from {ALIKE[0]}")
+            failed = True
+    failed |= not compare("".join(line + "\n" for line in tables(found)))
+    sys.exit(failed)
+
+
+main()

@@ -67,22 +67,23 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 {
 	static const union ibv_gid none;
 	union ibv_gid dgid = grh->dgid, from;
+	enum { ANY = -1 }; /* the first of the destination's address family */
 	int index = grh->sgid_index;
 	bool ipv4;
 
 	if (device_address_of_port_gid(&grh->dgid, &dgid)) {
-		if (index != 0 && index != PATH_ANY_SGID) /* the port's only GID */
+		if (index != 0) /* the port's only GID */
 			return -EINVAL;
-		index = PATH_ANY_SGID;
+		index = ANY;
 	}
 	if (memcmp(&dgid, &none, sizeof(none)) == 0)
 		return -EINVAL;
 	if (address_embeds_group(&dgid) &&
-	    (index == PATH_ANY_SGID ? device_first_gid(d, true, &from) >= 0
+	    (index == ANY ? device_first_gid(d, true, &from) >= 0
 				    : device_gid(d, (uint32_t)index, &from) && address_is_ipv4(&from)))
 		dgid = address_of_group(&dgid);
 	ipv4 = address_is_ipv4(&dgid);
-	if (index == PATH_ANY_SGID) {
+	if (index == ANY) {
 		index = device_first_gid(d, ipv4, &p->sgid);
 		if (index < 0)
 			return -EINVAL;

@@ -7,8 +7,6 @@
 
 struct device;
 
-#define PATH_ANY_SGID 255 /* -1 in eight bits: choose by the address family of the destination */
-
 /* Resolves an address vector. 0, or -EINVAL: bad port, bad source GID index, or a destination that this device
  * cannot address. `link` stays NULL. */
 int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path);

@@ -11,10 +11,7 @@ import alone
 SOURCE = os.environ.get("UROCE_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = os.path.join(SOURCE, "docs/conformance.md")
 # rules that uroce breaks, and why that is not mended yet
-BROKEN = {
-    "values/*/no-grh": "issue 47, 4",
-    "values/*/sgid-index-255": "issue 47, 4",
-}
+BROKEN = {}
 ADAPTERS = ["cx5", "cx6", "cx6lx", "cx7", "irdma", "mlx4", "cx4lx", "rxe", "siw", "bnxt_re", "ionic", "efa", "apple", "ib"]
 COLUMNS = {
     "shm": ["uroce", "conform"],

@@ -9,6 +9,7 @@
 #include "device/adapter.h"
 #include "device/device.h"
 #include "device/front.h"
+#include "device/tuned.h"
 #include "link/netif.h"
 #include "object/hca.h"
 
@@ -26,7 +27,6 @@ static const struct {
 	{1000, 1, 1},	{10000, 1, 8},	 {20000, 2, 2},	  {25000, 1, 32},	{40000, 2, 8},
 	{50000, 1, 64}, {100000, 2, 32}, {200000, 2, 64}, {UINT32_MAX, 2, 128},
 };
-#define SPEED_DEFAULT 25000 /* loopback and veth report no speed */
 
 static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 {

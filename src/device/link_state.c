@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/clock.h"
 #include "base/high_fd.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/own_file.h"
 #include "device/device.h"
+#include "device/tuned.h"
 #include "host/name.h"
 #include "host/slot.h"
 #include "port/down.h"
@@ -25,9 +25,6 @@
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
 #endif
-
-#define BYTES_MOST (64u << 10) /* max bytes of the file: more than all devices need */
-#define PATIENCE   (2 * SEC)   /* max wait for another process that writes: that one may be stopped */
 
 static struct lock links_lock = LOCK_RANKED(LINK_STATE);
 static char (*down)[IBV_SYSFS_NAME_MAX] GUARDED_BY(links_lock);
@@ -65,7 +62,7 @@ static int links_open_at(const char *path, bool write, bool make, char why[OWN_F
 			close(fd);
 			return -EPERM;
 		}
-		err = write ? own_file_lock(fd, PATIENCE) : 0;
+		err = write ? own_file_lock(fd, LINKS_PATIENCE) : 0;
 		/* another file may have taken its place during the wait for the lock */
 		if (!err && (!write || (!fstat(fd, &st) && st.st_nlink)))
 			return fd;
@@ -112,8 +109,8 @@ int links_open(char path[PATH_MAX], bool write, char why[OWN_FILE_WHY])
 
 char *links_text(int fd)
 {
-	char *text = calloc(1, BYTES_MOST + 1);
-	ssize_t n = text ? pread(fd, text, BYTES_MOST, 0) : -1;
+	char *text = calloc(1, LINKS_BYTES + 1);
+	ssize_t n = text ? pread(fd, text, LINKS_BYTES, 0) : -1;
 
 	if (text)
 		text[max_of(n, (ssize_t)0)] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls of later rdma-core than the headers that this is built with. */
-#include "verbs/newer.h"
+#include "library/newer.h"
 
 #include <string.h>
 #include <unistd.h>

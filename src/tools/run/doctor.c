@@ -27,6 +27,7 @@
 #include "tools/run/gpu_here.h"
 #include "tools/run/same_host.h"
 #include "tools/terminal.h"
+#include "tools/tuned.h"
 #include "wire/crc.h"
 #include "wire/packet.h"
 
@@ -38,7 +39,6 @@
 #endif
 
 #define BUFFER_WANTED (4 << 20) /* bytes: size that the udp link requests */
-#define ARRIVE_MS     1000
 
 enum verdict {
 	OK,

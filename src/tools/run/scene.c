@@ -20,10 +20,9 @@
 #include "tools/library.h"
 #include "tools/program.h"
 #include "tools/terminal.h"
+#include "tools/tuned.h"
 
-#define PATIENCE_MS 120000 /* ms: limit for a pair of programs */
-#define LOOK_MS	    5
-#define SEED	    "7" /* of the faults */
+#define SEED "7" /* of the faults */
 
 /* A program of a pair, with its output in an unnamed file. */
 struct actor {
@@ -244,7 +243,7 @@ static void tell_end(const struct actor *a)
 /* Waits for a port that another process opens, which can only be polled, or for the end of a process. */
 static bool wait_for(struct actor *server, struct actor *client, int port, bool both)
 {
-	for (int waited = 0; waited < PATIENCE_MS && !stage.interrupted; waited += LOOK_MS) {
+	for (int waited = 0; waited < SCENE_MS && !stage.interrupted; waited += LOOK_MS) {
 		if (client ? has_ended(client) && (has_ended(server) || (!both && !ended_well(client)))
 			   : has_ended(server) || is_listened_to(port))
 			return true;
@@ -301,7 +300,7 @@ int scene_play(const struct command *command, const struct scene *scene)
 	if (!ok && !stage.interrupted && server.pid && !client.pid)
 		printf("  the server is stopped: its client has failed\n");
 	else if (!ok && !stage.interrupted && (server.pid || client.pid))
-		printf("  %sno end after %d s%s\n", style(RED), PATIENCE_MS / 1000, style(PLAIN));
+		printf("  %sno end after %d s%s\n", style(RED), SCENE_MS / 1000, style(PLAIN));
 	stop(&server);
 	stop(&client);
 	if (!stage.interrupted) {

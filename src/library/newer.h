@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* API of libibverbs since IBVERBS_1.15 (rdma-core 59 and later) that the headers of Debian 12 do not have. Layouts and
  * values are fixed by rdma-core. The C names here are our own, so that they cannot conflict with newer headers. */
-#ifndef UROCE_VERBS_NEWER_H
-#define UROCE_VERBS_NEWER_H
+#ifndef UROCE_LIBRARY_NEWER_H
+#define UROCE_LIBRARY_NEWER_H
 
 #include <infiniband/verbs.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls of later rdma-core versions than Debian 12's. Without them, a program linked with a later libibverbs would call
  * that library with our objects. */
-#include "verbs/newer.h"
+#include "library/newer.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

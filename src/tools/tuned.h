@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tuned constants of the tools: unit; purpose. None was measured: they only end what would never end. */
+#ifndef UROCE_TOOLS_TUNED_H
+#define UROCE_TOOLS_TUNED_H
+
+#define ARRIVE_MS 1000	 /* ms for doctor's datagram on loopback to arrive */
+#define SCENE_MS  120000 /* ms for the two programs of a scene to end */
+#define LOOK_MS	  5	 /* ms between two looks at whether they have ended */
+
+#endif

@@ -16,6 +16,14 @@ for command in $(uroce --help | awk '/^  [a-z]/ { print $1 }'); do
 	for option in $(uroce "$command" --help | grep -o -- '--[a-z]*' | sed 's/^--//'); do
 		grep -q -- "Fl -$option" man/uroce.1 || fail "uroce.1 lacks $command --$option"
 	done
+	# the synopsis has each option by its letter, or by its name if it has none
+	synopsis=$(sed '/^\.Sh DESCRIPTION/q' man/uroce.1 | sed -n "/^\.Cm $command\$/,/^\.Nm\$/p")
+	for option in $(uroce "$command" --help | sed -n 's/^  -\([a-zA-Z]\),.*/\1/p; s/^      -\(-[a-z]*\).*/\1/p'); do
+		case $option in
+		-*) echo "$synopsis" | grep -q -- "Fl $option\b" ;;
+		*) echo "$synopsis" | grep -qE -- "Fl ([a-zA-Z]*$option[a-zA-Z]*\b|([a-z] \| )*$option\b)" ;;
+		esac || fail "the synopsis of $command in uroce.1 lacks $option"
+	done
 done
 # Each variable's line in uroce.7, and the next, are those of the table (src/base/config.def), in its order.
 uroce help environment | awk '

@@ -124,6 +124,7 @@ def test_bytes_for_a_time():
           run("uroce", "stat", "--prometheus", str(client.pid)))
     check("they are, for a time", "bytes sent" in run("uroce", "stat", "-b0.3", str(client.pid)))
     until(client, lambda t: not t["counts_bytes"])
+    check("and not of that time, later", "bytes sent" not in run("uroce", "stat", str(client.pid)))
     check("no time", "not a number of seconds" in run("uroce", "stat", "-b", "soon", status=2))
     check("Prometheus wants what grows", "UROCE_COUNT" in run("uroce", "stat", "-p", "-b1", status=2))
     end(client, server)

@@ -38,11 +38,12 @@ static void print_devices(const struct stat_process *p)
 		       stats_number(d[i].rx_icrc + d[i].rx_errors + d[i].tx_refused));
 }
 
-static void print_more(const struct stat_qp *q)
+/* `bytes`: they are counted now; else they are what an earlier count has left. */
+static void print_more(const struct stat_qp *q, bool bytes)
 {
 	const char *what = stats_trouble(q);
 
-	if (q->sent_bytes || q->received_bytes)
+	if (bytes && (q->sent_bytes || q->received_bytes))
 		printf("         bytes sent %s, received %s\n", stats_number(q->sent_bytes),
 		       stats_number(q->received_bytes));
 	if (q->rnr_wait || *what)
@@ -65,7 +66,7 @@ static void stat_print_qps(const struct stat_process *p)
 		       bad ? style(RED) : "", qp_state_name(q[i].state), bad ? style(PLAIN) : "", lane_name(q[i].lane),
 		       stats_peer(&q[i], 24), stats_number(q[i].sent), stats_number(q[i].send_posted),
 		       stats_number(q[i].received), q[i].recv_depth ? stats_number(q[i].recv_posted) : "-");
-		print_more(&q[i]);
+		print_more(&q[i], p->head.counts_bytes);
 	}
 }
 

@@ -18,10 +18,10 @@ for command in $(uroce --help | awk '/^  [a-z]/ { print $1 }'); do
 	done
 	# the synopsis has each option by its letter, or by its name if it has none
 	synopsis=$(sed '/^\.Sh DESCRIPTION/q' man/uroce.1 | sed -n "/^\.Cm $command\$/,/^\.Nm\$/p")
-	for option in $(uroce "$command" --help | sed -n 's/^  -\([a-zA-Z]\),.*/\1/p; s/^      -\(-[a-z]*\).*/\1/p'); do
+	for option in $(uroce "$command" --help | sed -n 's/^  -\([a-zA-Z0-9]\),.*/\1/p; s/^      -\(-[a-z]*\).*/\1/p'); do
 		case $option in
 		-*) echo "$synopsis" | grep -q -- "Fl $option\b" ;;
-		*) echo "$synopsis" | grep -qE -- "Fl ([a-zA-Z]*$option[a-zA-Z]*\b|([a-z] \| )*$option\b)" ;;
+		*) echo "$synopsis" | grep -qE -- "Fl ([a-zA-Z0-9]*$option[a-zA-Z0-9]*\b|([a-z] \| )*$option\b)" ;;
 		esac || fail "the synopsis of $command in uroce.1 lacks $option"
 	done
 done

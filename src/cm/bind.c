@@ -215,8 +215,8 @@ static int choose_device(struct id *id, union ibv_gid *gid)
 	return choose_all();
 }
 
-/* Requires an interface for a link-local address. If two interfaces have the same address, only the first is
- * supported. */
+/* Requires an interface for a link-local address, and that it has the address: rdma_translate_ip() and
+ * cma_acquire_dev_by_src_ip() of Linux. If two interfaces have the same address, only the first is supported. */
 static int check_scope(const struct sockaddr *address, const union ibv_gid *gid)
 {
 	uint32_t scope;
@@ -226,7 +226,7 @@ static int check_scope(const struct sockaddr *address, const union ibv_gid *gid)
 	scope = ((const struct sockaddr_in6 *)address)->sin6_scope_id;
 	if (!scope)
 		return EINVAL;
-	return scope == (uint32_t)netif_of_address(gid) ? 0 : EADDRNOTAVAIL;
+	return scope == (uint32_t)netif_of_address(gid) ? 0 : ENODEV;
 }
 
 int id_bind(struct id *id, const struct sockaddr *address)

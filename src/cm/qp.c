@@ -65,7 +65,7 @@ static void qp_fill(const struct id *id, struct ibv_qp_attr *a) REQUIRES(cm.lock
 		.dest_qp_num = id->remote_qpn,
 		.rq_psn = id->psn,
 		.max_dest_rd_atomic = id->responder_resources,
-		.min_rnr_timer = RNR_TIMER,
+		.min_rnr_timer = 0, /* 655 ms, as cma.c of Linux sets it */
 		.sq_psn = id->remote_psn,
 		.timeout = id->has_ack_timeout ? id->ack_timeout : CM_ACK_TIMEOUT,
 		.retry_cnt = id->retry,

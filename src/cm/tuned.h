@@ -17,7 +17,6 @@
 #define CM_FIRST_RETRY	    (50 * MSEC)		 /* ns until the first one; each next takes twice as long */
 #define CM_PATIENCE	    (120 * MSEC)	 /* ns until a request for a service that is unknown yet is rejected */
 #define TIMEWAIT_SLACK	    (5 * MSEC)		 /* ns; one timer call ends the TIMEWAIT of many connections */
-#define RNR_TIMER	    12			 /* RNR timer code, 0.64 ms; the kernel's is 0, which is 655 ms */
 
 /* limits; bench/run, connections each second; tests/cm/test_flood.c */
 #define CONNECTION_LIMIT 65536 /* connections of a process, with TIMEWAIT */

@@ -442,9 +442,9 @@ void engine_query(const struct qp *qp, struct ibv_qp_attr *attr)
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->cap = qp->cap;
-	if (qp->state >= IBV_QPS_RTR && qp->state <= IBV_QPS_SQE)
+	if (qp->state >= IBV_QPS_RTR)
 		attr->rq_psn = qp->resp.expected.v;
-	if (qp->state >= IBV_QPS_RTS && qp->state <= IBV_QPS_SQE)
+	if (qp->state >= IBV_QPS_RTS)
 		attr->sq_psn = qp->req.high.v;
 	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
 }

@@ -218,7 +218,9 @@ static void a_link_local_address_is_one_of_an_interface(void **state)
 		return;
 	assert_true(shell("ip addr add fe80::77:1/64 dev cm0 nodad"));
 	assert_int_equal(bind_link_local(if_nametoindex("cm0")), 0);
-	assert_int_equal(bind_link_local(if_nametoindex("cm1")), EADDRNOTAVAIL);
+	assert_int_equal(bind_link_local(if_nametoindex("cm1")), ENODEV);
+	assert_int_equal(bind_link_local(if_nametoindex("lo")), ENODEV);
+	assert_int_equal(bind_link_local(9999), ENODEV);
 	assert_int_equal(bind_link_local(0), EINVAL);
 }
 

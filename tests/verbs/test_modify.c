@@ -228,6 +228,34 @@ static void a_query_tells_what_was_modified(void **state)
 	assert_int_equal(got.sq_draining, 0);
 }
 
+/* A program computes from it how much of a failed WRITE has come. */
+static void the_psns_are_told_in_ERR_too(void **state)
+{
+	struct side *s = *state;
+	struct ibv_sge sge = piece(&s[0], 0, 8);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_qp_attr a, b;
+	struct ibv_qp_init_attr init;
+
+	connect_sides(s);
+	assert_int_equal(side_receive(&s[1], 1), 0);
+	assert_int_equal(side_send(&s[0], &wr), 0);
+	assert_int_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(next(s[1].cq).status, IBV_WC_SUCCESS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_query_qp(s[0].qp, &a, ALL_BITS, &init), 0);
+		assert_int_equal(ibv_query_qp(s[1].qp, &b, ALL_BITS, &init), 0);
+		assert_int_equal(a.sq_psn, (s[0].qp->qp_num & 0xfff) + 1);
+		assert_int_equal(b.rq_psn, a.sq_psn);
+		bring(s[0].qp, s[1].qp, ERR);
+		bring(s[1].qp, s[0].qp, ERR);
+	}
+	bring(s[0].qp, s[1].qp, RESET);
+	bring(s[0].qp, s[1].qp, ERR);
+	assert_int_equal(ibv_query_qp(s[0].qp, &a, ALL_BITS, &init), 0);
+	assert_int_equal(a.sq_psn | a.rq_psn, 0);
+}
+
 static void a_drained_send_queue_says_so(void **state)
 {
 	struct side *s = *state;
@@ -303,6 +331,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(values_are_checked, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_path_mtu_above_the_ports_becomes_the_ports, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_query_tells_what_was_modified, open_sides, close_sides),
+		cmocka_unit_test_setup_teardown(the_psns_are_told_in_ERR_too, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_drained_send_queue_says_so, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_gid_of_the_wrong_family_is_named, open_sides, close_sides),
 		cmocka_unit_test_setup_teardown(a_failure_comes_behind_what_has_arrived, open_sides, close_sides),

@@ -268,6 +268,8 @@ static void report_source(const struct request *r, const struct placed *by)
 			    .remedy = "write to the buffer only when the completion has been polled; or send it inline",
 			    .at = {{"posted", r->posted}, {"its completion was polled", stack_here()}}};
 	char peer[64] = "";
+	const char *answered =
+		r->answers ? ". The peer's answer is no completion: the adapter may still send this again" : "";
 
 	if (by->is_request) {
 		snprintf(peer, sizeof(peer), " by a peer's WRITE that came to QP 0x%x", by->qpn);
@@ -275,8 +277,8 @@ static void report_source(const struct request *r, const struct placed *by)
 	}
 	snprintf(f.text, sizeof(f.text),
 		 "the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
-		 ") were changed%s before its completion was polled%s",
-		 r->sge[0].length, r->sge[0].addr, r->wr_id, peer, *peer ? "" : or_a_peer(r));
+		 ") were changed%s before its completion was polled%s%s",
+		 r->sge[0].length, r->sge[0].addr, r->wr_id, peer, *peer ? "" : or_a_peer(r), answered);
 	finding_report(&f);
 }
 

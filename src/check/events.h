@@ -5,6 +5,9 @@
 
 #include <pthread.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
+
+struct stack;
 
 /* Acknowledgements that a destroying function waits for. */
 struct awaited {
@@ -15,8 +18,11 @@ struct awaited {
 	pthread_mutex_t *mutex;
 };
 
-/* Looks for an event that will never come, before this thread sleeps until the channel has one. */
+/* Notes that the program is about to arm the CQ. */
+void check_arms(const struct ibv_cq *cq, bool solicited, const struct stack *armed);
+/* Looks for completions of which no event need tell, as the program asks for an event of the channel. */
 void check_waited(const struct ibv_comp_channel *channel);
+/* Looks for an event that will never come, as this thread is about to sleep until the channel has one. */
 void check_blocks(const struct ibv_comp_channel *channel);
 /* Notes that an event of the CQ was fetched. */
 void check_fetched(const struct ibv_cq *cq);

@@ -7,8 +7,9 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-/* Replaces the operations of a context. `lock_file`: see across_start(). */
-void check_operations(struct ibv_context_ops *ops, int (*lock_file)(void));
+/* Replaces the operations of a context. `lock_file`: see across_start(). `progress` receives what has come; NULL: the
+ * adapter does so by itself. */
+void check_operations(struct ibv_context_ops *ops, int (*lock_file)(void), bool (*progress)(void));
 /* Notes a poll of one completion, or of none. Behind hooks_any(). */
 void check_polled_none(const struct ibv_cq *cq);
 void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status,

@@ -22,6 +22,7 @@ struct queues {
 	uint32_t signalled;	     /* signalled sends */
 	uint32_t bringing;	     /* READs and atomics among the sends */
 	uint32_t depth;		     /* capacity of the send queue */
+	uint32_t answers;	     /* messages of the peer that were polled */
 	bool signals_all;
 	struct object *send_cq, *receive_cq; /* NULL: none, or not checked */
 	struct object *next;		     /* next queue pair whose number has the same hash */
@@ -43,11 +44,13 @@ struct queues {
 /* Completions that a CQ expects, and how the program waits for them. */
 struct watch {
 	uint64_t expected;	      /* completions of posted requests that have not been polled */
+	uint32_t armings;	      /* armings before which completions might come: see ARM_WAITS */
 	bool polled;		      /* the CQ has been polled */
 	bool armed;		      /* armed, and its event has not been fetched */
-	bool polled_since_armed;      /* polled since the last ibv_req_notify_cq() */
+	bool is_late;		      /* had completions when it was armed, and was not polled since */
 	const struct stack *armed_at; /* stack of the last ibv_req_notify_cq() */
 	pthread_t by;		      /* last thread to create, arm or poll the CQ, or to fetch its event */
+	pthread_t polled_by;	      /* last thread to poll it, if `polled` */
 };
 
 /* Gives an object its queues or its watch, if objects of its kind have them; frees them, without the requests. */

@@ -37,6 +37,7 @@ struct request {
 	struct request_target target; /* remote memory of a WRITE or a READ; length 0: none */
 	uint64_t heard;		      /* races.c: clock of the program's knowledge at the post */
 	uint64_t ticket;	      /* across.c: ticket of the last access */
+	uint32_t answers;	      /* messages of the peer polled before the post; from the poll on: since */
 	uint8_t accesses;	      /* across.c: number of accesses in the shared table */
 	uint8_t opcode;		      /* enum ibv_wr_opcode (of a send) */
 	bool is_send;		      /* false: a receive */

@@ -6,4 +6,10 @@
 /* stacks */
 #define RULES 2048 /* return addresses whose unwind rule is kept: 32 KiB; reading one again takes 120 ns */
 
+/* waits for events */
+#define ARM_WAITS 16	      /* armings of a CQ before which a completion that is on its way may come ... */
+#define ARM_WAIT  (1 * MSEC)  /* ... for this time, ns; a round trip on one host takes 10 us */
+#define ACK_WAIT  1	      /* s: for acknowledgements that another thread is about to give */
+#define ACK_LOOKS (10 * MSEC) /* ns between looks for one, without a condition to wait for */
+
 #endif

@@ -138,7 +138,7 @@ static void begin_checking(void)
 	checking.post_srq_recv = to_post_srq_recv;
 	checking.poll_cq = to_poll_cq;
 	checking.req_notify_cq = to_req_notify_cq;
-	check_operations(&checking, NULL); /* no races are looked for */
+	check_operations(&checking, NULL, NULL); /* no races are looked for */
 }
 
 void through_take_requests(struct ibv_context_ops *ops)

@@ -4,6 +4,7 @@
 #include "check/operations.h"
 #include "device/front.h"
 #include "host/name.h"
+#include "progress/poll.h"
 
 /* Operations that are not supported. NO_OBJECT: a function that returns an object; NO: one that returns an errno. */
 #define NO_OBJECT(type, name, ...)            \
@@ -43,5 +44,5 @@ void table_fill(struct verbs_context *v)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		parts[i](v);
-	check_operations(&v->context.ops, name_lock_file);
+	check_operations(&v->context.ops, name_lock_file, loop_progress);
 }

@@ -208,24 +208,79 @@ static void nothing_is_signalled(bool wrong)
 	pair_close(&p);
 }
 
-static void wakeup_is_lost(bool wrong)
+/* Asks for an event of b's CQ, and waits for it; a completion may have come before, which no event tells of. */
+static void arm_and_wait(struct pair *p, bool polls)
 {
 	struct ibv_cq *cq;
-	struct pair p;
 	struct ibv_wc wc;
 	void *context;
 
+	ZERO(ibv_req_notify_cq(p->b.cq, 0));
+	if (polls && ibv_poll_cq(p->b.cq, 1, &wc))
+		return;
+	ZERO(ibv_get_cq_event(p->channel, &cq, &context));
+	ibv_ack_cq_events(cq, 1);
+	await(&p->b);
+}
+
+static void wakeup_is_lost(bool wrong)
+{
+	struct pair p;
+	struct ibv_wc wc;
+
 	pair_open(&p, (struct want){0});
-	MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
-	ZERO(ibv_req_notify_cq(p.b.cq, 0));
-	if (!wrong)
-		MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
 	receive(&p.b, piece(&p.b, 0, 64));
+	MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
 	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
 	await(&p.a);
-	ZERO(ibv_get_cq_event(p.channel, &cq, &context));
-	ibv_ack_cq_events(cq, 1);
-	await(&p.b);
+	arm_and_wait(&p, !wrong);
+	pair_close(&p);
+}
+
+/* The message is on its way when the CQ is armed. */
+static void wakeup_may_be_lost(bool wrong)
+{
+	struct pair p;
+	struct ibv_wc wc;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 64));
+	MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	arm_and_wait(&p, !wrong);
+	await(&p.a);
+	pair_close(&p);
+}
+
+/* Nothing can come between the poll and the arming: the request, or the connection, is made afterwards. */
+static void wakeup_cannot_be_lost(bool wrong)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	struct pair p;
+	void *context;
+
+	pair_open(&p, (struct want){.is_idle = true});
+	MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
+	ZERO(ibv_req_notify_cq(p.b.cq, 0));
+	end_connect(&p, &p.a, &p.b);
+	end_connect(&p, &p.b, &p.a);
+	for (int i = 0; i < 3; i++) {
+		receive(&p.b, piece(&p.b, 0, 64));
+		post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+		if (wrong && i == 2) {
+			await(&p.a);
+			ZERO(ibv_req_notify_cq(p.b.cq, 0));
+		}
+		ZERO(ibv_get_cq_event(p.channel, &cq, &context));
+		ibv_ack_cq_events(cq, 1);
+		await(&p.b);
+		MUST(!ibv_poll_cq(p.b.cq, 1, &wc));
+		if (!wrong || i != 1)
+			ZERO(ibv_req_notify_cq(p.b.cq, 0));
+		if (!wrong || i != 2)
+			await(&p.a);
+	}
 	pair_close(&p);
 }
 
@@ -612,7 +667,9 @@ static const struct row rows[] = {
 	{"cq_outlives_channel", cq_outlives_channel, "destroyed-in-use", "cq_outlives_channel"},
 	{"cq_holds_too_few", cq_holds_too_few, "cq-too-small", "receive"},
 	{"nothing_is_signalled", nothing_is_signalled, "never-signalled", "post"},
-	{"wakeup_is_lost", wakeup_is_lost, "lost-wakeup", "wakeup_is_lost"},
+	{"wakeup_is_lost", wakeup_is_lost, "lost-wakeup", "arm_and_wait"},
+	{"wakeup_may_be_lost", wakeup_may_be_lost, "lost-wakeup", "arm_and_wait"},
+	{"wakeup_cannot_be_lost", wakeup_cannot_be_lost, "lost-wakeup", "wakeup_cannot_be_lost"},
 	{"event_is_not_acknowledged", event_is_not_acknowledged, "not-acknowledged", "end_close"},
 	{"cm_event_is_not_acknowledged", cm_event_is_not_acknowledged, "not-acknowledged",
 	 "cm_event_is_not_acknowledged"},

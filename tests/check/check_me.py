@@ -106,12 +106,13 @@ def receive_is_written_to(wrong):
 def wakeup_is_lost(wrong):
     p = Pair()
     p.b.cq.poll()
-    p.b.cq.req_notify()
-    if not wrong:
-        p.b.cq.poll()
     p.b.receive()
+    if not wrong:
+        p.b.cq.req_notify()
     p.a.post(IBV_WR_SEND)
     p.a.wait()
+    if wrong:
+        p.b.cq.req_notify()
     p.channel.get_cq_event(p.b.cq)
     p.b.cq.ack_events(1)
     p.b.wait()

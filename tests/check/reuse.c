@@ -151,6 +151,27 @@ static void header_comes_late(bool wrong)
 	pair_close(&p);
 }
 
+/* The peer has answered, so it has the request; the adapter may send it again nevertheless. */
+static void answer_comes_first(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.a, piece(&p.a, 128, 64));
+	receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, 0);
+	await(&p.b);
+	post(&p.b, IBV_WR_SEND, piece(&p.b, 128, 64), &p.a, IBV_SEND_SIGNALED);
+	await(&p.b);
+	MUST(await(&p.a).opcode == IBV_WC_RECV);
+	if (wrong)
+		memset(p.a.memory, 1, 64);
+	post(&p.a, IBV_WR_RDMA_WRITE, piece(&p.a, 64, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	memset(p.a.memory, 2, 64);
+	pair_close(&p);
+}
+
 /* One function posts for two others, at the same depth of the stack: each has its own. */
 static void __attribute__((noinline)) post_for_another(struct pair *p, uint32_t at)
 {
@@ -181,6 +202,7 @@ static void second_caller_changes(bool wrong)
 }
 
 const struct row reuse_rows[] = {
+	{"answer_comes_first", answer_comes_first, "changed-in-flight", "post"},
 	{"second_caller_changes", second_caller_changes, "changed-in-flight", "post"},
 	{"one_completion_for_two", one_completion_for_two, "changed-in-flight", "post"},
 	{"bounce_buffer", bounce_buffer, "changed-in-flight", "post"},

@@ -172,7 +172,8 @@ def pages():
 
 def sayings():
     """What else is told."""
-    for case, words in (("peer_overwrites", " by a peer's WRITE that came to QP 0x"),
+    for case, words in (("answer_comes_first", "The peer's answer is no completion: the adapter may still send this again"),
+                        ("peer_overwrites", " by a peer's WRITE that came to QP 0x"),
                         ("receive_is_written_to", "of a posted receive (wr_id 0x64) were written to before the data came"),
                         ("message_is_written_to", "written to when the data had come, before its completion was polled")):
         result = run(program=(ME, case, "wrong"))

@@ -64,7 +64,7 @@ for columns in 80 132; do
 	must_show 'process [0-9]*: no mistakes found'
 	! grep ".\{$((columns + 1))\}" "$work/out" || { echo "more than $columns columns"; result=1; }
 done
-for finding in 'changed-in-flight send_letter' 'lost-wakeup wait_for_letter' 'leak-cq post_office_open'; do
+for finding in 'changed-in-flight send_letter' 'destroyed-outstanding post_office_close' 'leak-cq post_office_open'; do
 	awk -v name="${finding% *}:" -v place="${finding#* }" '/^  uroce check: / {here = $3 == name}
 		here && $1 == place {found = 1} END {exit !found}' "$work/out" || { echo "no $finding"; result=1; }
 done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/acknowledge.h"
+#include "engine/responder.h"
 
 #include "base/trace.h"
 #include "engine/checks.h"

@@ -16,8 +16,7 @@
 #include "engine/owed.h"
 #include "engine/responder.h"
 #include "engine/timers.h"
-#include "engine/uc.h"
-#include "engine/ud.h"
+#include "engine/unreliable.h"
 #include "wire/grh.h"
 
 /* ---- the fast path: acknowledgements ---- */

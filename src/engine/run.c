@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "engine/acknowledge.h"
 #include "engine/checks.h"
 #include "engine/complete.h"
 #include "engine/cursor.h"
@@ -12,7 +11,7 @@
 #include "engine/patience.h"
 #include "engine/request.h"
 #include "engine/requester.h"
-#include "engine/respond.h"
+#include "engine/responder.h"
 #include "engine/retry.h"
 #include "engine/timers.h"
 #include "engine/unreliable.h"

@@ -2,7 +2,7 @@
 /* The responder of UC (IBTA 9.8.2.2): the responder of RC without answers. A message that has lost a packet, or
  * that is not allowed, is dropped silently, and the next message takes its receive. */
 
-#include "engine/uc.h"
+#include "engine/unreliable.h"
 
 #include "engine/cause.h"
 #include "engine/complete.h"

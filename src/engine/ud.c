@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UD (IBTA 9.8.3.2): a datagram takes a receive that is large enough, or is dropped silently. */
 
-#include "engine/ud.h"
+#include "engine/unreliable.h"
 
 #include <string.h>
 

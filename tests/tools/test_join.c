@@ -11,9 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/trace/ladder.h"
+#include "tools/trace/views.h"
 #include "tools/trace/life.h"
-#include "tools/trace/life_json.h"
 #include "tools/trace/summary.h"
 #include "wire/packet.h"
 

@@ -10,8 +10,6 @@
 #include "base/control_call.h"
 #include "tools/command.h"
 #include "tools/names.h"
-#include "tools/stat/stat_json.h"
-#include "tools/stat/stat_prometheus.h"
 #include "tools/stat/stats.h"
 #include "tools/terminal.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce stat --json`. */
-#include "tools/stat/stat_json.h"
 
 #include <cJSON.h>
 #include <inttypes.h>

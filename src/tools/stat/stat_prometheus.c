@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce stat --prometheus`: the text format, family by family. Ports are summed over processes, under
  * node_exporter's names for InfiniBand adapters. */
-#include "tools/stat/stat_prometheus.h"
 
 #include <inttypes.h>
 #include <stddef.h>

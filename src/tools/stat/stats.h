@@ -3,6 +3,7 @@
 #ifndef UROCE_TOOLS_STAT_STATS_H
 #define UROCE_TOOLS_STAT_STATS_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/stat_read.h"
@@ -39,5 +40,9 @@ const char *stats_peer(const struct stat_qp *q, unsigned width);
 const char *stats_trouble(const struct stat_qp *q);
 /* Names of enum stat_trouble in JSON and Prometheus. */
 extern const char *const stats_trouble_name[STAT_TROUBLES];
+/* Prints as JSON. */
+void stats_json(const struct stats *s, FILE *to);
+/* Prints in Prometheus' text format. */
+void stats_prometheus(const struct stats *s, FILE *to);
 
 #endif

@@ -9,7 +9,6 @@
 #include "tools/command.h"
 #include "tools/map.h"
 #include "tools/trace/waits.h"
-#include "tools/trace/waits_explain.h"
 
 static void explain_one(const struct cause_row *row)
 {

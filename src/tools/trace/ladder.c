@@ -2,7 +2,7 @@
 /* `uroce trace --html` and `--ladder`: each request as a ladder diagram. Two vertical lines are the two ends; time
  * goes down, with one event per row; an arrow is a packet. The page is self-contained, and follows the browser's
  * light or dark mode. The text has 80 columns. */
-#include "tools/trace/ladder.h"
+#include "tools/trace/views.h"
 
 #include <infiniband/verbs.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "tools/trace/life_json.h"
+#include "tools/trace/views.h"
 
 #include <cJSON.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce trace --perfetto`: Chrome's trace events. Each process is a process with a track per queue pair. Each
  * request is a nested asynchronous slice with its steps; each packet a short slice, with a flow to its arrival. */
-#include "tools/trace/perfetto.h"
+#include "tools/trace/views.h"
 
 #include <cJSON.h>
 #include <stdlib.h>

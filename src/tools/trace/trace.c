@@ -17,10 +17,8 @@
 #include "tools/map.h"
 #include "tools/names.h"
 #include "tools/terminal.h"
-#include "tools/trace/ladder.h"
+#include "tools/trace/views.h"
 #include "tools/trace/life.h"
-#include "tools/trace/life_json.h"
-#include "tools/trace/perfetto.h"
 #include "tools/trace/summary.h"
 
 #define DEFAULT_LIMIT 10

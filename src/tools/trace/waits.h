@@ -25,5 +25,7 @@ struct waits {
 /* Loads the tables of a file. NULL, or a message for the user. In both cases pass *w to waits_free(). */
 const char *waits_load(const char *name, struct waits *w);
 void waits_free(struct waits *w);
+/* Prints what the program waits for, in sentences, to stdout. `all`: all files, for the state of the other ends. */
+void waits_explain(const struct waits *w, const struct waits *all, size_t count);
 
 #endif

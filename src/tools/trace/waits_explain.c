@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Explanation of waits: a paragraph for each queue pair. */
-#include "tools/trace/waits_explain.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -51,6 +51,8 @@ struct call {
 			struct ibv_srq *srq;
 			struct ibv_srq_init_attr init;
 			int mask;
+			struct ibv_cq *cq; /* of XRC */
+			uint32_t num;
 		} srq;
 		struct {
 			uint64_t offset, length;
@@ -217,6 +219,15 @@ static int do_resize(struct here *h, struct call *c)
 	return ibv_resize_cq(c->u.cq.cq, c->u.cq.depth);
 }
 
+static bool open_xrcd(struct here *h)
+{
+	struct ibv_xrcd_init_attr init = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+
+	h->xrcd = h->xrcd ?: ibv_open_xrcd(h->context, &init);
+	return h->xrcd;
+}
+
 /* XRC targets and initiators have no other function. */
 static struct ibv_qp *create_xrc(struct here *h, struct ibv_qp_init_attr *init)
 {
@@ -229,11 +240,7 @@ static struct ibv_qp *create_xrc(struct here *h, struct ibv_qp_init_attr *init)
 		ex.send_cq = init->send_cq;
 		ex.sq_sig_all = init->sq_sig_all;
 	} else {
-		struct ibv_xrcd_init_attr xrcd = {
-			.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
-
-		h->xrcd = h->xrcd ?: ibv_open_xrcd(h->context, &xrcd);
-		if (!h->xrcd)
+		if (!open_xrcd(h))
 			return NULL;
 		ex.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 		ex.xrcd = h->xrcd;
@@ -258,6 +265,25 @@ static int do_srq(struct here *h, struct call *c)
 {
 	errno = 0;
 	c->u.srq.srq = ibv_create_srq(h->pd, &c->u.srq.init);
+	return KEPT_OR_ERRNO(h, c->u.srq.srq, ibv_destroy_srq);
+}
+
+static int do_xrc_srq(struct here *h, struct call *c)
+{
+	struct ibv_srq_init_attr_ex init = {.attr = c->u.srq.init.attr,
+					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+							 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+					    .srq_type = IBV_SRQT_XRC,
+					    .pd = h->pd,
+					    .cq = c->u.srq.cq};
+
+	errno = 0;
+	if (!open_xrcd(h))
+		return errno;
+	init.xrcd = h->xrcd;
+	c->u.srq.srq = ibv_create_srq_ex(h->context, &init);
+	if (c->u.srq.srq)
+		ibv_get_srq_num(c->u.srq.srq, &c->u.srq.num);
 	return KEPT_OR_ERRNO(h, c->u.srq.srq, ibv_destroy_srq);
 }
 
@@ -426,63 +452,18 @@ static int do_poke(struct here *h, struct call *c)
 	return 0;
 }
 
-enum {
-	OPEN,
-	RESET,
-	CQ,
-	RESIZE,
-	QP,
-	SRQ,
-	MODIFY_SRQ,
-	QUERY_SRQ,
-	MR,
-	REREG,
-	MW,
-	BIND,
-	AH,
-	DESTROY,
-	MODIFY,
-	QUERY,
-	SEND,
-	RECEIVE,
-	GROUP,
-	POLL,
-	EVENT,
-	FILL,
-	COMPARE,
-	PEEK,
-	POKE,
-	OPS
-};
+/* NAME of a call, and do_NAME() */
+#define CALLS(X)                                                                                                       \
+	X(open)                                                                                                        \
+	X(reset) X(cq) X(resize) X(qp) X(srq) X(xrc_srq) X(modify_srq) X(query_srq) X(mr) X(rereg) X(mw) X(bind) X(ah) \
+		X(destroy) X(modify) X(query) X(send) X(receive) X(group) X(poll) X(event) X(fill) X(compare) X(peek)  \
+			X(poke)
+#define CALL_NUMBER(name) CALL_##name,
+#define CALL_ROW(name)	  [CALL_##name] = do_##name,
 
-static int (*const ops[])(struct here *, struct call *) = {
-	[OPEN] = do_open,
-	[RESET] = do_reset,
-	[CQ] = do_cq,
-	[RESIZE] = do_resize,
-	[QP] = do_qp,
-	[SRQ] = do_srq,
-	[MODIFY_SRQ] = do_modify_srq,
-	[QUERY_SRQ] = do_query_srq,
-	[MR] = do_mr,
-	[REREG] = do_rereg,
-	[MW] = do_mw,
-	[BIND] = do_bind,
-	[AH] = do_ah,
-	[DESTROY] = do_destroy,
-	[MODIFY] = do_modify,
-	[QUERY] = do_query,
-	[SEND] = do_send,
-	[RECEIVE] = do_receive,
-	[GROUP] = do_group,
-	[POLL] = do_poll,
-	[EVENT] = do_event,
-	[FILL] = do_fill,
-	[COMPARE] = do_compare,
-	[PEEK] = do_peek,
-	[POKE] = do_poke,
-};
-_Static_assert(COUNT(ops) == OPS, "each call has its function");
+enum { CALLS(CALL_NUMBER) CALL_COUNT };
+
+static int (*const calls[])(struct here *, struct call *) = {CALLS(CALL_ROW)};
 
 /* Transfers all of it. False if the other process is gone. */
 static bool move(int fd, void *bytes, size_t size, ssize_t (*io)(int, void *, size_t))
@@ -513,7 +494,7 @@ static int ask(struct end *e, unsigned op, struct call *c)
 
 	c->op = op;
 	if (e->here)
-		return ops[op](e->here, c);
+		return calls[op](e->here, c);
 	if (!move(e->fd, c, sizeof(*c), put) || !move(e->fd, &reply, sizeof(reply), read))
 		wrong("the process of the other end has ended");
 	*c = reply.call;
@@ -525,8 +506,8 @@ void end_serve(int fd)
 	struct here *h = calloc(1, sizeof(*h));
 	struct reply reply;
 
-	while (h && move(fd, &reply.call, sizeof(reply.call), read) && reply.call.op < OPS) {
-		reply.error = ops[reply.call.op](h, &reply.call);
+	while (h && move(fd, &reply.call, sizeof(reply.call), read) && reply.call.op < CALL_COUNT) {
+		reply.error = calls[reply.call.op](h, &reply.call);
 		if (!move(fd, &reply, sizeof(reply), put))
 			break;
 	}
@@ -540,7 +521,7 @@ const char *end_open(struct end *e, int fd)
 	e->fd = fd;
 	e->here = fd < 0 ? calloc(1, sizeof(*e->here)) : NULL;
 	strncpy(c.u.open.device, options.device ?: "", sizeof(c.u.open.device) - 1);
-	error = ask(e, OPEN, &c);
+	error = ask(e, CALL_open, &c);
 	if (error)
 		return strerror(error);
 	c.u.open.end.here = e->here;
@@ -553,7 +534,7 @@ void end_reset(struct end *e)
 {
 	struct call c = {0};
 
-	ask(e, RESET, &c);
+	ask(e, CALL_reset, &c);
 }
 
 struct ibv_context *end_context(struct end *e)
@@ -569,7 +550,7 @@ void end_keep(struct end *e, void *object, int (*destroy)(void *))
 int try_cq(struct end *e, int depth, struct ibv_cq **cq)
 {
 	struct call c = {.u.cq.depth = depth};
-	int error = ask(e, CQ, &c);
+	int error = ask(e, CALL_cq, &c);
 
 	*cq = c.u.cq.cq;
 	return error;
@@ -579,7 +560,7 @@ int resize(struct end *e, struct ibv_cq *cq, int depth)
 {
 	struct call c = {.u.cq = {.depth = depth, .cq = cq}};
 
-	return ask(e, RESIZE, &c);
+	return ask(e, CALL_resize, &c);
 }
 
 int try_qp(struct qp *qp, struct end *e, const struct ibv_qp_init_attr *init)
@@ -594,7 +575,7 @@ int try_qp(struct qp *qp, struct end *e, const struct ibv_qp_init_attr *init)
 		error = try_cq(e, 64, &c.u.qp.init.recv_cq);
 	if (error)
 		return error;
-	error = ask(e, QP, &c);
+	error = ask(e, CALL_qp, &c);
 	*qp = (struct qp){.end = e,
 			  .ptr = c.u.qp.qp,
 			  .type = init->qp_type,
@@ -609,10 +590,20 @@ int try_qp(struct qp *qp, struct end *e, const struct ibv_qp_init_attr *init)
 int try_srq(struct end *e, struct ibv_srq_init_attr *init, struct ibv_srq **srq)
 {
 	struct call c = {.u.srq.init = *init};
-	int error = ask(e, SRQ, &c);
+	int error = ask(e, CALL_srq, &c);
 
 	*init = c.u.srq.init;
 	*srq = c.u.srq.srq;
+	return error;
+}
+
+int try_xrc_srq(struct end *e, const struct ibv_srq_attr *attr, struct ibv_cq *cq, struct ibv_srq **srq, uint32_t *num)
+{
+	struct call c = {.u.srq = {.init.attr = *attr, .cq = cq}};
+	int error = ask(e, CALL_xrc_srq, &c);
+
+	*srq = c.u.srq.srq;
+	*num = c.u.srq.num;
 	return error;
 }
 
@@ -620,13 +611,13 @@ int modify_srq(struct end *e, struct ibv_srq *srq, const struct ibv_srq_attr *at
 {
 	struct call c = {.u.srq = {.srq = srq, .init.attr = *attr, .mask = mask}};
 
-	return ask(e, MODIFY_SRQ, &c);
+	return ask(e, CALL_modify_srq, &c);
 }
 
 int query_srq(struct end *e, struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
 	struct call c = {.u.srq.srq = srq};
-	int error = ask(e, QUERY_SRQ, &c);
+	int error = ask(e, CALL_query_srq, &c);
 
 	*attr = c.u.srq.init.attr;
 	return error;
@@ -636,7 +627,7 @@ int try_mr(struct end *e, uint64_t offset, uint64_t length, int access, struct i
 	   uint32_t *rkey)
 {
 	struct call c = {.u.mr = {.offset = offset, .length = length, .access = access}};
-	int error = ask(e, MR, &c);
+	int error = ask(e, CALL_mr, &c);
 
 	*mr = c.u.mr.mr;
 	*lkey = c.u.mr.lkey;
@@ -647,7 +638,7 @@ int try_mr(struct end *e, uint64_t offset, uint64_t length, int access, struct i
 int try_rereg(struct end *e, struct ibv_mr *mr, int flags, uint64_t offset, uint64_t length, int access, uint32_t *rkey)
 {
 	struct call c = {.u.mr = {.offset = offset, .length = length, .access = access, .mr = mr, .flags = flags}};
-	int error = ask(e, REREG, &c);
+	int error = ask(e, CALL_rereg, &c);
 
 	*rkey = c.u.mr.rkey;
 	return error;
@@ -656,7 +647,7 @@ int try_rereg(struct end *e, struct ibv_mr *mr, int flags, uint64_t offset, uint
 int try_mw(struct end *e, enum ibv_mw_type type, struct ibv_mw **mw, uint32_t *rkey)
 {
 	struct call c = {.u.mw.type = type};
-	int error = ask(e, MW, &c);
+	int error = ask(e, CALL_mw, &c);
 
 	*mw = c.u.mw.mw;
 	*rkey = c.u.mw.rkey;
@@ -675,7 +666,7 @@ int bind_mw(struct qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, uint64_t wr_id,
 							 .addr = qp->end->arena + offset,
 							 .length = length,
 							 .mw_access_flags = (unsigned)access}};
-	error = ask(qp->end, BIND, &c);
+	error = ask(qp->end, CALL_bind, &c);
 	*rkey = c.u.mw.rkey;
 	return error;
 }
@@ -683,7 +674,7 @@ int bind_mw(struct qp *qp, struct ibv_mw *mw, struct ibv_mr *mr, uint64_t wr_id,
 int try_ah(struct end *e, const struct ibv_ah_attr *attr, struct ibv_ah **ah)
 {
 	struct call c = {.u.ah.attr = *attr};
-	int error = ask(e, AH, &c);
+	int error = ask(e, CALL_ah, &c);
 
 	*ah = c.u.ah.ah;
 	return error;
@@ -693,20 +684,20 @@ int destroy(struct end *e, void *object)
 {
 	struct call c = {.u.destroy.object = object};
 
-	return ask(e, DESTROY, &c);
+	return ask(e, CALL_destroy, &c);
 }
 
 int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct call c = {.u.modify = {.qp = qp->ptr, .attr = *attr, .mask = mask}};
 
-	return ask(qp->end, MODIFY, &c);
+	return ask(qp->end, CALL_modify, &c);
 }
 
 int query(struct qp *qp, struct ibv_qp_attr *attr)
 {
 	struct call c = {.u.modify = {.qp = qp->ptr, .mask = IBV_QP_STATE}};
-	int error = ask(qp->end, QUERY, &c);
+	int error = ask(qp->end, CALL_query, &c);
 
 	*attr = c.u.modify.attr;
 	return error;
@@ -718,7 +709,7 @@ int post(struct qp *qp, const struct ibv_send_wr *wr)
 
 	for (int i = 0; i < wr->num_sge && i < CALL_SGES; i++)
 		c.u.send.sges[i] = wr->sg_list[i];
-	return ask(qp->end, SEND, &c);
+	return ask(qp->end, CALL_send, &c);
 }
 
 int post_receive_sges(struct qp *qp, uint64_t wr_id, struct ibv_sge *sges, int count)
@@ -727,7 +718,7 @@ int post_receive_sges(struct qp *qp, uint64_t wr_id, struct ibv_sge *sges, int c
 
 	for (int i = 0; i < count && i < CALL_SGES; i++)
 		c.u.receive.sges[i] = sges[i];
-	return ask(qp->end, RECEIVE, &c);
+	return ask(qp->end, CALL_receive, &c);
 }
 
 int post_receive(struct qp *qp, uint64_t wr_id, uint64_t offset, uint32_t length)
@@ -742,21 +733,21 @@ int post_srq(struct end *e, struct ibv_srq *srq, uint64_t wr_id, uint64_t offset
 	struct call c = {.u.receive = {.srq = srq, .wr_id = wr_id, .count = 1}};
 
 	c.u.receive.sges[0] = (struct ibv_sge){.addr = e->arena + offset, .length = length, .lkey = e->lkey};
-	return ask(e, RECEIVE, &c);
+	return ask(e, CALL_receive, &c);
 }
 
 int attach(struct qp *qp, const union ibv_gid *gid, bool attach)
 {
 	struct call c = {.u.group = {.qp = qp->ptr, .gid = *gid, .attach = attach}};
 
-	return ask(qp->end, GROUP, &c);
+	return ask(qp->end, CALL_group, &c);
 }
 
 bool poll_cq(struct end *e, struct ibv_cq *cq, int ms, struct ibv_wc *wc)
 {
 	struct call c = {.u.poll = {.cq = cq, .ms = ms}};
 
-	if (ask(e, POLL, &c))
+	if (ask(e, CALL_poll, &c))
 		wrong("ibv_poll_cq() failed");
 	*wc = c.u.poll.wc;
 	return c.u.poll.found;
@@ -766,7 +757,7 @@ int async_event(struct end *e, int ms, void **element)
 {
 	struct call c = {.u.event.ms = ms};
 
-	ask(e, EVENT, &c);
+	ask(e, CALL_event, &c);
 	*element = c.u.event.element;
 	return c.u.event.type;
 }
@@ -775,14 +766,14 @@ void fill(struct end *e, uint64_t offset, uint64_t length, unsigned seed)
 {
 	struct call c = {.u.data = {.offset = offset, .length = length, .seed = seed}};
 
-	ask(e, FILL, &c);
+	ask(e, CALL_fill, &c);
 }
 
 bool has_pattern(struct end *e, uint64_t offset, uint64_t length, unsigned seed)
 {
 	struct call c = {.u.data = {.offset = offset, .length = length, .seed = seed}};
 
-	ask(e, COMPARE, &c);
+	ask(e, CALL_compare, &c);
 	return c.u.data.same;
 }
 
@@ -790,7 +781,7 @@ void peek(struct end *e, uint64_t offset, uint32_t length, void *bytes)
 {
 	struct call c = {.u.data = {.offset = offset, .length = length}};
 
-	ask(e, PEEK, &c);
+	ask(e, CALL_peek, &c);
 	memcpy(bytes, c.u.data.bytes, length);
 }
 
@@ -799,5 +790,5 @@ void poke(struct end *e, uint64_t offset, uint32_t length, const void *bytes)
 	struct call c = {.u.data = {.offset = offset, .length = length}};
 
 	memcpy(c.u.data.bytes, bytes, length);
-	ask(e, POKE, &c);
+	ask(e, CALL_poke, &c);
 }

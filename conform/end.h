@@ -53,6 +53,9 @@ void end_keep(struct end *end, void *object, int (*destroy)(void *));
 int try_cq(struct end *end, int depth, struct ibv_cq **cq);
 int try_qp(struct qp *qp, struct end *end, const struct ibv_qp_init_attr *init);
 int try_srq(struct end *end, struct ibv_srq_init_attr *init, struct ibv_srq **srq);
+/* Of XRC: with the CQ of its receives. */
+int try_xrc_srq(struct end *end, const struct ibv_srq_attr *attr, struct ibv_cq *cq, struct ibv_srq **srq,
+		uint32_t *num);
 int try_mr(struct end *end, uint64_t offset, uint64_t length, int access, struct ibv_mr **mr, uint32_t *lkey,
 	   uint32_t *rkey);
 int try_rereg(struct end *end, struct ibv_mr *mr, int flags, uint64_t offset, uint64_t length, int access,

@@ -6,9 +6,11 @@
 
 #include "conform.h"
 
-extern struct group modify_group, values_group, states_group;
+extern struct group create_group, limits_group, psn_group, status_group, access_group, data_group, modify_group,
+	values_group, states_group;
 
-struct group *const groups[] = {&modify_group, &values_group, &states_group};
+struct group *const groups[] = {&modify_group, &values_group, &states_group, &data_group,  &access_group,
+				&status_group, &psn_group,    &create_group, &limits_group};
 const unsigned group_count = COUNT(groups);
 
 void groups_count(void)

@@ -160,6 +160,16 @@ static int count_qp(struct context *c, enum ibv_qp_type type)
 		       "ibv_create_qp: the device has %d queue pairs, all it can", a->attr.max_qp);
 }
 
+/* Grants all the room that the queue has for inline data, up to the adapter's most. */
+static void grant_inline(struct qp *qp)
+{
+	uint32_t most = min_of((uint32_t)qp->sq.max_inline, adapter()->inline_most);
+
+	qp->cap.max_inline_data = most;
+	qp->sq.max_inline = (uint16_t)most;
+	qp->sq.fast_inline = (uint16_t)min_of((uint32_t)qp->sq.fast_inline, most);
+}
+
 /* `ops`: enum ibv_qp_create_send_ops_flags, 0: a QP without the ibv_wr_ functions. */
 static struct ibv_qp *make_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint64_t ops)
 {
@@ -184,6 +194,7 @@ static struct ibv_qp *make_qp(struct ibv_context *context, struct ibv_qp_init_at
 	}
 	lock_take(&qp->lock); /* qps_fail() can already find it */
 	qp->base.context = context;
+	grant_inline(qp);
 	lock_drop(&qp->lock);
 	qp->base.qp_context = attr->qp_context;
 	qp->base.pd = attr->pd;

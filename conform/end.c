@@ -453,11 +453,11 @@ static int do_poke(struct here *h, struct call *c)
 }
 
 /* NAME of a call, and do_NAME() */
-#define CALLS(X)                                                                                                       \
-	X(open)                                                                                                        \
-	X(reset) X(cq) X(resize) X(qp) X(srq) X(xrc_srq) X(modify_srq) X(query_srq) X(mr) X(rereg) X(mw) X(bind) X(ah) \
-		X(destroy) X(modify) X(query) X(send) X(receive) X(group) X(poll) X(event) X(fill) X(compare) X(peek)  \
-			X(poke)
+/* clang-format off */
+#define CALLS(X) \
+	X(open) X(reset) X(cq) X(resize) X(qp) X(srq) X(xrc_srq) X(modify_srq) X(query_srq) X(mr) X(rereg) X(mw) X(bind) \
+	X(ah) X(destroy) X(modify) X(query) X(send) X(receive) X(group) X(poll) X(event) X(fill) X(compare) X(peek) X(poke)
+/* clang-format on */
 #define CALL_NUMBER(name) CALL_##name,
 #define CALL_ROW(name)	  [CALL_##name] = do_##name,
 

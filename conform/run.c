@@ -221,6 +221,7 @@ static void resume(struct task *task, const char *how)
 
 static void watch(struct task *task)
 {
+	uint64_t since = task->since; /* read before the time, as a check may begin meanwhile */
 	char how[64];
 	int status;
 
@@ -236,7 +237,7 @@ static void watch(struct task *task)
 			task->pid = 0;
 		else
 			resume(task, how);
-	} else if (now() - task->since > options.seconds * 1000000000ull) {
+	} else if (now() - since > options.seconds * 1000000000ull) {
 		snprintf(how, sizeof(how), "it hangs: no end within %u s", options.seconds);
 		kill(-task->pid, SIGKILL);
 		waitpid(task->pid, NULL, 0);

@@ -80,7 +80,7 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 		return -EINVAL;
 	if (address_embeds_group(&dgid) &&
 	    (index == ANY ? device_first_gid(d, true, &from) >= 0
-				    : device_gid(d, (uint32_t)index, &from) && address_is_ipv4(&from)))
+			  : device_gid(d, (uint32_t)index, &from) && address_is_ipv4(&from)))
 		dgid = address_of_group(&dgid);
 	ipv4 = address_is_ipv4(&dgid);
 	if (index == ANY) {

@@ -29,15 +29,27 @@ const char *access_text(unsigned access, char text[128])
 
 static enum key_fault fault_of_no_region(const struct hca *hca, uint32_t key, char *text)
 {
+	static const struct {
+		const char *one, *done;
+	} words[] = {
+		[GONE_DEREGISTERED] = {"region", "was deregistered"},
+		[GONE_REREGISTERED] = {"region", "got another key by ibv_rereg_mr()"},
+		[GONE_INVALIDATED] = {"memory window", "was invalidated, by LOCAL_INV or SEND_WITH_INV,"},
+		[GONE_REBOUND] = {"memory window", "was bound again"},
+		[GONE_FREED] = {"memory window", "was deallocated"},
+	};
 	struct mr_gone old;
+	int n;
 
 	if (!mr_find_gone(hca, key, &old)) {
 		snprintf(text, KEY_FAULT_TEXT, "no region has the key 0x%x", key);
 		return KEY_UNKNOWN;
 	}
-	snprintf(text, KEY_FAULT_TEXT,
-		 "the region of the key 0x%x, 0x%" PRIx64 "..0x%" PRIx64 ", was deregistered %.6f s before", key,
-		 old.iova, old.iova + old.length, (double)(clock_now() - old.at) / SEC);
+	n = snprintf(text, KEY_FAULT_TEXT, "the %s of the key 0x%x, 0x%" PRIx64 "..0x%" PRIx64 ", %s %.6f s before",
+		     words[old.how].one, key, old.iova, old.iova + old.length, words[old.how].done,
+		     (double)(clock_now() - old.at) / SEC);
+	if (old.next)
+		snprintf(text + n, KEY_FAULT_TEXT - (size_t)n, ", 0x%x: use its lkey and rkey again", old.next);
 	return KEY_GONE;
 }
 

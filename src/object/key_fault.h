@@ -12,7 +12,7 @@ struct pd;
 /* Faults in the order of the causes from CAUSE_LKEY_UNKNOWN and CAUSE_RKEY_UNKNOWN on. */
 enum key_fault {
 	KEY_UNKNOWN,
-	KEY_GONE, /* the region was deregistered: mr_find_gone() */
+	KEY_GONE, /* the key has ended: mr_find_gone() */
 	KEY_DOMAIN,
 	KEY_BOUNDS,
 	KEY_RIGHTS,

@@ -11,17 +11,18 @@
 
 static_assert(SHARE_FILES <= UINT8_MAX, "mr->file holds the number of one");
 
-/* The regions that were deregistered last. */
+/* The keys that ended last. */
 static struct mr_gone gone[MR_GONE_KEPT];
 static uint32_t gone_count;
 static struct lock gone_lock = LOCK_RANKED(KEY_FAULT);
 
-/* Remembers a region, unless the lock is taken: a child of fork() may find it so. */
-static void remember(const struct mr *mr)
+/* Not if the lock is taken: a child of fork() may find it so. */
+void mr_note_gone(const struct mr *mr, uint32_t key, enum gone_how how, uint32_t next)
 {
 	if (!lock_try(&gone_lock))
 		return;
-	gone[gone_count++ % MR_GONE_KEPT] = (struct mr_gone){mr->hca, mr->base.lkey, mr->iova, mr->length, clock_now()};
+	gone[gone_count++ % MR_GONE_KEPT] =
+		(struct mr_gone){mr->hca, key, next, mr->iova, mr->length, clock_now(), how};
 	lock_drop(&gone_lock);
 }
 
@@ -237,8 +238,8 @@ struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint6
 	return mr;
 }
 
-/* Closes a region. -EBUSY: a window is bound to it. */
-static int close_region(struct mr *mr)
+/* Closes a region. `next`: its key from now on; 0: it is deregistered. -EBUSY: a window is bound to it. */
+static int close_region(struct mr *mr, uint32_t next)
 {
 	bool busy;
 
@@ -249,7 +250,8 @@ static int close_region(struct mr *mr)
 	lock_drop(&mr->hca->window_lock);
 	if (busy)
 		return -EBUSY;
-	remember(mr);
+	if (next != mr->base.lkey)
+		mr_note_gone(mr, mr->base.lkey, next ? GONE_REREGISTERED : GONE_DEREGISTERED, next);
 	mr_close(mr);
 	hide_region(mr);
 	return 0;
@@ -258,18 +260,19 @@ static int close_region(struct mr *mr)
 int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
 {
 	bool moves = address != mr->memory || length != mr->length || iova != mr->iova;
-	int err = close_region(mr);
+	uint32_t key = moves ? new_key(mr) : mr->base.lkey;
+	int err = close_region(mr, key);
 
 	if (err)
 		return err;
 	mr->kind = mr_kind_for(access);
-	mr_fill(mr, moves ? new_key(mr) : mr->base.lkey, pd, address, length, iova, access);
+	mr_fill(mr, key, pd, address, length, iova, access);
 	return 0;
 }
 
 int mr_deregister(struct mr *mr)
 {
-	int err = close_region(mr);
+	int err = close_region(mr, 0);
 
 	if (!err) {
 		mr->base.handle = NO_HANDLE;

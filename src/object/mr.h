@@ -81,14 +81,19 @@ void mr_revoke(struct hca *hca, uint32_t key);
 void mr_suspend(struct mr *mr);
 void mr_resume(struct mr *mr);
 
-/* A region that was deregistered, and the time. The last MR_GONE_KEPT are remembered. */
+/* A key that gives access no more, what it gave access to, why, and when it ended. The last MR_GONE_KEPT are
+ * remembered. */
 enum { MR_GONE_KEPT = 256 };
+enum gone_how { GONE_DEREGISTERED, GONE_REREGISTERED, GONE_INVALIDATED, GONE_REBOUND, GONE_FREED };
 struct mr_gone {
 	const struct hca *hca;
-	uint32_t key;
+	uint32_t key, next; /* next: the key that followed, of GONE_REREGISTERED */
 	uint64_t iova, length, at;
+	enum gone_how how;
 };
-/* Finds the last region that had this key. False: none is known. */
+/* Remembers the key of a region or a window that is about to end. */
+void mr_note_gone(const struct mr *mr, uint32_t key, enum gone_how how, uint32_t next);
+/* Finds what had this key. False: nothing is known. */
 bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found);
 
 /* For window.c: allocates or frees a struct that `count` counts, up to `limit`; NULL and errno ENOMEM. */

@@ -24,10 +24,11 @@ struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
 }
 
 /* Closes the window, so that its region may be deregistered. */
-static void unbind(struct hca *hca, struct mr *w) REQUIRES(hca->window_lock)
+static void unbind(struct hca *hca, struct mr *w, enum gone_how how) REQUIRES(hca->window_lock)
 {
 	if (!w->region)
 		return;
+	mr_note_gone(w, atomic_load_explicit(&w->key, memory_order_relaxed), how, 0);
 	mr_close(w);
 	w->region->windows--;
 	w->region = NULL;
@@ -38,7 +39,7 @@ void window_destroy(struct mr *w)
 	struct hca *hca = w->hca;
 
 	lock_take(&hca->window_lock);
-	unbind(hca, w);
+	unbind(hca, w, GONE_FREED);
 	w->type = 0;
 	w->window.handle = NO_HANDLE;
 	lock_drop(&hca->window_lock);
@@ -67,7 +68,7 @@ static bool object_window_allows(const struct mr *w, const struct pd *pd, const 
 static void bind(struct hca *hca, struct mr *w, struct mr *region, uint64_t qp_serial, const struct window_bind *b)
 	REQUIRES(hca->window_lock)
 {
-	unbind(hca, w);
+	unbind(hca, w, GONE_REBOUND);
 	w->region = region;
 	region->windows++;
 	w->qp_serial = w->type == IBV_MW_TYPE_2 ? qp_serial : 0;
@@ -96,7 +97,7 @@ bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const
 		if (region)
 			mr_put(region);
 	} else if (ok) {
-		unbind(hca, w);
+		unbind(hca, w, GONE_REBOUND);
 	}
 	lock_drop(&hca->window_lock);
 	return ok;
@@ -115,7 +116,7 @@ bool window_invalidate(struct hca *hca, const struct pd *pd, uint64_t qp_serial,
 	ok = atomic_load_explicit(&w->key, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 && w->pd == pd &&
 	     w->qp_serial == qp_serial;
 	if (ok)
-		unbind(hca, w);
+		unbind(hca, w, GONE_INVALIDATED);
 	lock_drop(&hca->window_lock);
 	return ok;
 }

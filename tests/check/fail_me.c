@@ -282,6 +282,15 @@ static void nothing_mapped(struct pair *p, bool wrong)
 /* ---- requests ---- */
 
 /* An RDMA WRITE of the one end to the other, which the other may refuse. */
+static void write_to(struct pair *p, uint32_t rkey, bool wrong)
+{
+	struct ibv_mr mr = {.rkey = rkey};
+	struct end peer = {.memory = p->b.memory, .mr = &mr};
+
+	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, 8), &peer, IBV_SEND_SIGNALED);
+	MUST(await(&p->a).status == (wrong ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS));
+}
+
 static void write_to_peer(struct pair *p, bool wrong, uint32_t length)
 {
 	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, length), &p->b, IBV_SEND_SIGNALED);
@@ -372,6 +381,44 @@ static void send_of(struct pair *p, struct ibv_sge sge, bool wrong)
 	MUST(await(&p->a).status == (wrong ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS));
 	if (!wrong)
 		await(&p->b);
+}
+
+static void reregistered(struct pair *p, bool wrong)
+{
+	uint32_t rkey = p->b.mr->rkey;
+
+	ZERO(ibv_rereg_mr(p->b.mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p->b.memory, SIZE / 2, 0));
+	rkey = wrong ? rkey : p->b.mr->rkey;
+	write_to(p, rkey, wrong);
+}
+
+/* The owner invalidates the window between two WRITEs of its peer. */
+static void invalidated(struct pair *p, bool wrong)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(p->pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	uint32_t rkey;
+
+	MUST(mw);
+	rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = rkey;
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = p->b.mr,
+		.addr = (uintptr_t)p->b.memory,
+		.length = SIZE,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	ZERO(ibv_post_send(p->b.qp, &wr, &bad));
+	MUST(await(&p->b).status == IBV_WC_SUCCESS);
+	if (!wrong)
+		write_to(p, rkey, false);
+	wr = (struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = rkey, .send_flags = IBV_SEND_SIGNALED};
+	ZERO(ibv_post_send(p->b.qp, &wr, &bad));
+	MUST(await(&p->b).status == IBV_WC_SUCCESS);
+	if (wrong)
+		write_to(p, rkey, true);
+	ZERO(ibv_dealloc_mw(mw));
 }
 
 static void own_deregistered(struct pair *p, bool wrong)
@@ -523,7 +570,8 @@ static void other_psns(struct pair *p, bool wrong)
 
 static const struct want srq = {.shares = true}, uc = {.type = IBV_QPT_UC}, ud = {.type = IBV_QPT_UD},
 			 small = {.cqe = 4}, impatient = {.gives_up = true}, no_reads = {.reads_none = true},
-			 behind = {.skew = -16u}, ahead = {.skew = 16}, infiniband = {.infiniband = true};
+			 windows = {.binds = true}, behind = {.skew = -16u}, ahead = {.skew = 16},
+			 infiniband = {.infiniband = true};
 
 static const struct row {
 	const char *name;
@@ -549,6 +597,8 @@ static const struct row {
 	{"remote_write_alone", remote_write_alone, 0x441, "lack LOCAL_WRITE"},
 	{"nothing_mapped", nothing_mapped, 0x442, "is not mapped"},
 	{"deregistered", deregistered, 0x212, "was deregistered 0."},
+	{"reregistered", reregistered, 0x212, "got another key by ibv_rereg_mr() 0."},
+	{"invalidated", invalidated, 0x212, "was invalidated, by LOCAL_INV or SEND_WITH_INV, 0.", &windows},
 	{"own_deregistered", own_deregistered, 0x112, "SEND of 8 bytes, wr_id 0x1, failed: the region of the key"},
 	{"beyond", beyond, 0x214, "is not inside"},
 	{"short_receive", short_receive, 0x201, "with wr_id 0x64 has 99 bytes, the message at least 100"},

@@ -63,6 +63,7 @@ struct want {
 	bool signals_all, is_idle; /* idle: not connected */
 	bool shares, extends;	   /* an SRQ for both; extended CQs and queue pairs */
 	bool gives_up, reads_none; /* rnr_retry 0; max_rd_atomic 0 */
+	bool binds;		   /* windows may be bound to the regions */
 	bool infiniband;	   /* link layer */
 	uint32_t skew;		   /* what b expects beyond the first PSN of a */
 };
@@ -102,7 +103,7 @@ static inline void end_open(struct pair *p, struct end *e, const struct want *w)
 	*e = (struct end){0};
 	MUST(e->memory = aligned_alloc(SIZE, SIZE));
 	memset(e->memory, 0, SIZE);
-	MUST(e->mr = ibv_reg_mr(p->pd, e->memory, SIZE, ALL));
+	MUST(e->mr = ibv_reg_mr(p->pd, e->memory, SIZE, ALL | (w->binds ? IBV_ACCESS_MW_BIND : 0)));
 	if (w->extends) {
 		end_create(p, e, w, &more);
 	} else {

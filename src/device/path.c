@@ -87,7 +87,9 @@ static int resolve_gid(struct device *d, const struct ibv_global_route *grh, str
 		index = device_first_gid(d, ipv4, &p->sgid);
 		if (index < 0)
 			return -EINVAL;
-	} else if (!device_gid(d, (uint32_t)index, &p->sgid) || address_is_ipv4(&p->sgid) != ipv4) {
+	} else if (!device_gid(d, (uint32_t)index, &p->sgid)) {
+		return index < DEVICE_GIDS ? -ENODATA : -EINVAL; /* rdma_get_gid_attr() of Linux */
+	} else if (address_is_ipv4(&p->sgid) != ipv4) {
 		return -EINVAL;
 	}
 	p->dgid = dgid;

@@ -7,8 +7,8 @@
 
 struct device;
 
-/* Resolves an address vector. 0, or -EINVAL: bad port, bad source GID index, or a destination that this device
- * cannot address. `link` stays NULL. */
+/* Resolves an address vector. 0, -ENODATA: the entry of the source GID is empty, or -EINVAL: bad port or GID
+ * index, or a destination that this device cannot address. `link` stays NULL. */
 int path_resolve(struct device *d, const struct ibv_ah_attr *av, struct path *path);
 
 #endif

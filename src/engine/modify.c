@@ -161,13 +161,13 @@ static const struct masks *masks_of(const struct transition *t, const struct qp 
 	}
 }
 
-/* The masks of a transition; NOT_FOR: no such transition. RESET and ERR can be reached from every state, without
- * attributes. */
+/* The masks of a transition; NOT_FOR: no such transition. RESET can be reached from every state, ERR from every other
+ * one, without attributes. */
 static struct masks find_masks(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	static const struct masks none = NOT_FOR;
 
-	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
 		return (struct masks){0};
 	for (size_t i = 0; i < ARRAY_SIZE(transitions); i++)
 		if (transitions[i].from == from && transitions[i].to == to)

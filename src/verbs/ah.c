@@ -31,8 +31,10 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	if (inject_call(CALL_ibv_create_ah))
 		return NULL;
-	if (error || !attr || path_resolve(context_of(pd->context)->device, attr, &path))
-		return fail_null(error ?: EINVAL);
+	if (!error)
+		error = attr ? -path_resolve(context_of(pd->context)->device, attr, &path) : EINVAL;
+	if (error)
+		return fail_null(error);
 	c = context_of(pd->context);
 	if (!adapter_take(&ah_count, HCA_MAX_AH))
 		return fail_null(ENOMEM);

@@ -27,6 +27,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
+#define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
 #define ACCESS_REQUIRED_FLAGS                                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
 	 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)
@@ -35,27 +36,31 @@ int mr_check_access(unsigned access)
 {
 	bool remote_write = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 
+	if (access & ACCESS_FLUSH)
+		return EOPNOTSUPP;
 	if (access & ~(unsigned)(ACCESS_REQUIRED_FLAGS | IBV_ACCESS_OPTIONAL_RANGE))
 		return because(CAUSE_REGISTER_ACCESS, EINVAL, "ibv_reg_mr: the access flags 0x%x are unknown",
 			       access & ~(unsigned)(ACCESS_REQUIRED_FLAGS | IBV_ACCESS_OPTIONAL_RANGE));
 	if (remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) /* ibv_reg_mr(3) */
 		return because(CAUSE_REGISTER_ACCESS, EINVAL, "ibv_reg_mr: the access flags 0x%x lack LOCAL_WRITE",
 			       access);
-	if ((access & IBV_ACCESS_ON_DEMAND) && !guarded_available())
+	if ((access & IBV_ACCESS_ON_DEMAND) && !(adapter()->odp && guarded_available()))
 		return EOPNOTSUPP;
 	return 0;
 }
 
 static int unmapped(const struct mapping *m, uint64_t address, uint64_t end, bool writable)
 {
-	bool is_there = m->start <= address && m->end > address && m->readable;
+	bool is_there = m->start <= address && m->end > address;
 
 	return because(CAUSE_REGISTER_UNMAPPED, EFAULT,
-		       "ibv_reg_mr: of the memory up to 0x%" PRIx64 ", 0x%" PRIx64 " is %s", end, address,
-		       is_there && writable ? "not writable" : "not mapped");
+		       "ibv_reg_mr: of the memory up to 0x%" PRIx64 ", 0x%" PRIx64 " is not %s", end, address,
+		       !is_there  ? "mapped"
+		       : writable ? "writable"
+				  : "readable");
 }
 
-/* Checks that every byte is mapped and readable, and writable if `writable`. */
+/* Checks that every byte is mapped: to write if `writable`, which is what Linux pins it for, else to read. */
 static int check_mapped(uint64_t address, uint64_t length, bool writable)
 {
 	uint64_t end = address + length, before = address & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
@@ -66,7 +71,7 @@ static int check_mapped(uint64_t address, uint64_t length, bool writable)
 	if (maps_open(&maps)) /* without /proc only holes are found */
 		return msync((void *)(address - before), length + before, MS_ASYNC) ? EFAULT : 0;
 	for (; address < end && !error; address = m.end)
-		if (maps_find(&maps, address, &m) || m.start > address || !m.readable || (writable && !m.writable))
+		if (maps_find(&maps, address, &m) || m.start > address || !(writable ? m.writable : m.readable))
 			error = unmapped(&m, address, end, writable);
 	maps_close(&maps);
 	return error;
@@ -78,10 +83,13 @@ static int check_memory(void *address, size_t length, unsigned access)
 		return EINVAL;
 	if (hooks_any())
 		check_registers(address, length);
-	if (length == 0 ||
-	    (access & IBV_ACCESS_ON_DEMAND)) /* on demand: the memory may be mapped and unmapped at any time */
+	/* ib_umem_get() of Linux wants a page: without a length, one in which the address is not the first */
+	if (length == 0 && (uintptr_t)address % (uintptr_t)sysconf(_SC_PAGESIZE) == 0)
+		return EINVAL;
+	if (access & IBV_ACCESS_ON_DEMAND) /* the memory may be mapped and unmapped at any time */
 		return 0;
-	return check_mapped((uintptr_t)address, length, access & IBV_ACCESS_LOCAL_WRITE);
+	return check_mapped((uintptr_t)address, max_of(length, (size_t)1),
+			    access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND));
 }
 
 /* The device that counts the regions of a PD: that of the PD itself, which outlives its imports. */

@@ -73,9 +73,9 @@ static int resolve(struct device *d, const struct ibv_ah_attr *av, struct path *
 {
 	int err = path_resolve(d, av, path);
 
-	if (err || address_is_multicast(&path->dgid))
-		return EINVAL;
-	return -loop_attach(path);
+	if (!err)
+		err = address_is_multicast(&path->dgid) ? -EINVAL : loop_attach(path);
+	return -err;
 }
 
 /* The paths that a QP is to get, or does not use any more. */

@@ -157,7 +157,8 @@ static void every_transition_takes_what_it_requires(void **state)
 		for (size_t a = 0; a < ARRAY_SIZE(states); a++)
 			for (size_t b = 0; exists(types[t], states[a]) && b < ARRAY_SIZE(states); b++) {
 				const struct row *r = row_of(types[t], states[a], states[b]);
-				bool always = states[b] == IBV_QPS_RESET || states[b] == IBV_QPS_ERR;
+				bool always = states[b] == IBV_QPS_RESET ||
+					      (states[b] == IBV_QPS_ERR && states[a] != IBV_QPS_RESET);
 				int err = try(types[t], states[a], states[b], mask_of(r, R));
 
 				if (err != (r || always ? 0 : -EINVAL))
@@ -204,7 +205,8 @@ static void reset_and_error_take_nothing_but_the_state(void **state)
 				int expected = is_ignored(types[t], bits[b]) ? 0 : -EINVAL;
 
 				assert_int_equal(try(types[t], states[a], IBV_QPS_RESET, bits[b]), expected);
-				assert_int_equal(try(types[t], states[a], IBV_QPS_ERR, bits[b]), expected);
+				if (states[a] != IBV_QPS_RESET)
+					assert_int_equal(try(types[t], states[a], IBV_QPS_ERR, bits[b]), expected);
 			}
 }
 

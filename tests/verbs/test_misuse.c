@@ -336,7 +336,7 @@ static int reregister(struct ibv_mr *mr)
 	M(qp_at_port_2, modify_ah_qp(2, 0), EINVAL)                                                                   \
 	M(qp_of_partition_1, modify_ah_qp(1, 1), EINVAL)                                                              \
 	M(qp_connected_by_port_2, connect_ah(2, 0, 1), EINVAL)                                                        \
-	M(qp_connected_from_an_empty_entry, connect_ah(1, 60, 1), EINVAL)                                             \
+	M(qp_connected_from_an_empty_entry, connect_ah(1, 60, 1), ENODATA)                                            \
 	M(qp_connected_to_no_address, connect_ah(1, 0, 0), EINVAL)                                                    \
 	M(qp_with_options_of_some_vendor, set_ece(1), EOPNOTSUPP)                                                     \
 	M(qp_asked_into_nothing, ibv_query_qp(t.rc, NULL, IBV_QP_STATE, &qp_init), EINVAL)                            \
@@ -399,7 +399,7 @@ static int reregister(struct ibv_mr *mr)
 	M(device_memory_read_beyond_its_end, ibv_memcpy_from_dm(t.memory, t.dm, 60, 8), EINVAL)                       \
 	/* ibv_create_ah(3) */                                                                                        \
 	M(address_of_no_domain, no_object(ah_from(0, NULL)), EINVAL)                                                  \
-	M(address_from_an_empty_entry, no_object(ah_from(60, t.pd)), EINVAL)                                          \
+	M(address_from_an_empty_entry, no_object(ah_from(60, t.pd)), ENODATA)                                         \
 	/* ibv_create_wq(3), ibv_modify_wq(3), ibv_create_rwq_ind_table(3) */                                         \
 	M(work_queue_of_an_unknown_type, no_object(wq_of(7, t.pd, t.cq, 1)), EINVAL)                                  \
 	M(work_queue_without_a_domain, no_object(wq_of(IBV_WQT_RQ, NULL, t.cq, 1)), EINVAL)                           \

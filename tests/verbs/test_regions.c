@@ -70,7 +70,7 @@ static void access_flags_are_checked(void **state)
 		{RW, EINVAL},
 		{RA, EINVAL},
 		{RW | RA | RR, EINVAL},
-		{1 << 8, EINVAL},
+		{1 << 8, EOPNOTSUPP}, /* FLUSH */
 		{1u << 30, EINVAL},
 		{W | IBV_ACCESS_ON_DEMAND, odp ? 0 : EOPNOTSUPP},
 	};
@@ -105,8 +105,10 @@ static void memory_must_be_there(void **state)
 		{memory + page - 1, 1, W, 0},
 		{gone, 1, 0, EFAULT}, /* PROT_NONE */
 		{NULL, 1, 0, EFAULT},
-		{NULL, 0, 0, 0},
-		{gone, 0, 0, 0},
+		{NULL, 0, 0, EINVAL}, /* no page */
+		{gone, 0, 0, EINVAL},
+		{gone + 1, 0, 0, EFAULT},
+		{memory + 1, 0, 0, 0},
 		{memory, SIZE_MAX, 0, EINVAL}, /* wraps */
 		{(void *)(UINTPTR_MAX - 1), 16, 0, EINVAL},
 	};

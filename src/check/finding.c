@@ -53,6 +53,7 @@ static struct told *all_told;
 static struct suppression *suppressions;
 static int log_fd = STDERR_FILENO;
 static bool as_json, generates;
+static pid_t process;		      /* that is checked; a copy of it may report */
 static uint32_t failed, failed_cause; /* requests polled with an error; the first cause that is known */
 
 /* ---- suppressions ---- */
@@ -209,7 +210,7 @@ static void json_finding(FILE *to, const struct finding *f)
 {
 	const char *comma = "";
 
-	fprintf(to, "{\"pid\":%d,", (int)getpid());
+	fprintf(to, "{\"pid\":%d,", (int)process);
 	json_field(to, "class", class_names[f->class]);
 	fputc(',', to);
 	json_field(to, "name", f->name);
@@ -340,7 +341,7 @@ void finding_count_failed(uint32_t cause)
 static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 {
 	char text[256];
-	int n = snprintf(text, sizeof(text), "uroce check: process %d: ", (int)getpid());
+	int n = snprintf(text, sizeof(text), "uroce check: process %d: ", (int)process);
 
 	if (places)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%u finding%s", places, places > 1 ? "s" : "");
@@ -362,10 +363,17 @@ static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 static void sum_up_json(uint32_t places, uint64_t times, uint32_t suppressed)
 {
 	char text[256];
-	int n = snprintf(text, sizeof(text), "{\"pid\":%d,\"findings\":%u,\"times\":%" PRIu64 ",\"suppressed\":%u}\n",
-			 (int)getpid(), places, times, suppressed);
+	int n = snprintf(text, sizeof(text),
+			 "{\"pid\":%d,\"findings\":%u,\"times\":%" PRIu64
+			 ",\"suppressed\":%u,\"failed\":%u,\"cause\":%u}\n",
+			 (int)process, places, times, suppressed, failed, failed_cause);
 
 	put(text, (size_t)n);
+}
+
+int finding_descriptor(void)
+{
+	return log_fd;
 }
 
 int finding_sum_up(void)
@@ -381,7 +389,7 @@ int finding_sum_up(void)
 	}
 	(as_json ? sum_up_json : sum_up_text)(places, times, suppressed);
 	lock_drop(&report_lock);
-	return places ? (int)config_number(CONFIG_CHECK_EXIT) : 0;
+	return places || (failed && config_bool(CONFIG_CHECK_FAILED)) ? (int)config_number(CONFIG_CHECK_EXIT) : 0;
 }
 
 static void open_log(void)
@@ -400,6 +408,7 @@ static void open_log(void)
 
 void finding_start(void)
 {
+	process = getpid();
 	as_json = config_bool(CONFIG_CHECK_JSON);
 	generates = config_bool(CONFIG_CHECK_GENERATE);
 	open_log();

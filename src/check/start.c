@@ -14,6 +14,7 @@
 #include "check/across.h"
 #include "check/arrivals.h"
 #include "check/asan.h"
+#include "check/ends.h"
 #include "check/finding.h"
 #include "check/leaks.h"
 #include "check/msan.h"
@@ -61,8 +62,22 @@ static void check_forget(void)
 {
 	hook_set(HOOK_CHECK, false);
 	checked = 0;
+	ends_stop();
 	pages_forget();
 }
+
+/* Reports what is only known at the end. Returns the exit status for the process, or 0 for its own. */
+static int check_finish(void)
+{
+	pages_tell();
+	msan_tell();
+	across_finish();
+	leaks_report();
+	hook_set(HOOK_CHECK, false);
+	return finding_sum_up();
+}
+
+static void check_end(void);
 
 static void check_begin(void)
 {
@@ -91,8 +106,11 @@ static void check_begin(void)
 		if (!check_is_through)
 			pages_start();
 	}
-	if (count)
+	if (count) {
 		checked = getpid();
+		ends_start(check_finish);
+		at_quick_exit(check_end);
+	}
 	fork_watch(FORK_CHECK, &handlers);
 	hook_set(HOOK_CHECK, true);
 }
@@ -111,12 +129,8 @@ __attribute__((destructor(101))) static void check_end(void)
 
 	if (!checked || checked != getpid())
 		return;
-	pages_tell();
-	msan_tell();
-	across_finish();
-	leaks_report();
-	hook_set(HOOK_CHECK, false);
-	status = finding_sum_up();
+	ends_stop();
+	status = check_finish();
 	if (!status)
 		return;
 	fflush(NULL);

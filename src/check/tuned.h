@@ -6,6 +6,10 @@
 /* stacks */
 #define RULES 2048 /* return addresses whose unwind rule is kept: 32 KiB; reading one again takes 120 ns */
 
+/* ends of the process */
+#define COPY_STACK (256 << 10) /* bytes of the stack of a copy that reports; libdw takes 20 KiB */
+#define COPY_TIME  5	       /* s until a copy that waits for malloc(3) ends; a report takes 0.3 s */
+
 /* waits for events */
 #define ARM_WAITS 16	      /* armings of a CQ before which a completion that is on its way may come ... */
 #define ARM_WAIT  (1 * MSEC)  /* ... for this time, ns; a round trip on one host takes 10 us */

@@ -37,6 +37,7 @@ static const struct command commands[] = {
 	 "                      or an atomic before its completion was polled\n"
 	 "  -e, --error-exitcode N\n"
 	 "                      exit status with findings (98); 0: the program's\n"
+	 "  -f, --failed        the same exit status if requests have failed\n"
 	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"
 	 "  -j, --json          findings as JSON, one a line\n"
 	 "  -s, --suppressions FILE\n"

@@ -21,9 +21,9 @@ HEADERS = [word for directory in (os.path.join(HERE, "../../include"), "/usr/inc
            for word in ("--headers-dir2", directory)]
 # Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
 # liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so, the fifth in front of libmlx5's,
-# the sixth for `uroce link`; the rest is uroce.h.
+# the sixth for `uroce link`; then those of library/ends.c; the rest is uroce.h.
 PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "dlopen", "uroce_rsocket_attach", "mlx5dv_query_device",
-           "uroce_link_set", "uroce_version", "uroce_link_down", "uroce_link_up",
+           "uroce_link_set", *"_Exit _exit execl execle execlp execv execve execvp execvpe fexecve".split(), "uroce_version", "uroce_link_down", "uroce_link_up",
            *("uroce_fault_" + word for word in "add remove clear list fired seed".split())}
 # Of later versions of libibverbs and librdmacm.
 NEWER_VERBS = {"ibv_%s@@IBVERBS_1.%d" % (name, version) for version, names in {

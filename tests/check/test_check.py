@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -188,6 +189,22 @@ def stacks():
           "first_caller" not in told, result.stdout)
 
 
+def ends():
+    """However the program ends, what it leaves is told, once."""
+    me = os.path.join(BUILD, "check_ends")
+    for how, status in (("exit", FOUND), ("_exit", FOUND), ("_Exit", FOUND), ("quick_exit", FOUND), ("abort", -signal.SIGABRT),
+                        ("SIGTERM", -signal.SIGTERM), ("SIGSEGV", -signal.SIGSEGV), ("execve", 0), ("execvp", 0), ("execl", 0),
+                        ("failed execve", FOUND)):
+        result = run(program=(me, how))
+        told = re.findall(r"process \d+: \d+ findings.*; 1 request failed", result.stdout)
+        check(f"{how}: leaks and the summary", (SANITIZED or result.returncode == status) and finding(result.stdout, "leak-cq") and
+              len(told) == 1, f"{result.returncode}: {result.stdout}")
+    for options, status in ((), 0), (("--failed",), FOUND), (("-f", "-e", "7"), 7):
+        result = run(*options, program=(me, "failed requests"))
+        check(f"requests that failed {options}: exit status {status}", result.returncode == status and
+              "no mistakes found; 1 request failed" in result.stdout, result.stdout)
+
+
 def each_option(folder):
     leak = (ME, "leak_cq", "wrong")
     result = run("--error-exitcode", "7", program=leak)
@@ -283,6 +300,7 @@ def main():
         pages()
     sayings()
     stacks()
+    ends()
     terminals()
     python()
     with tempfile.TemporaryDirectory() as folder:

@@ -59,6 +59,8 @@ static int check_option(const struct command *command, int option, char all[ALL_
 		return setenv("UROCE_CHECK_PAGES", "touches", 1) ? EXIT_FAILURE : 0;
 	case 't':
 		return setenv("UROCE_THROUGH", optarg, 1) ? EXIT_FAILURE : 0;
+	case 'f':
+		return setenv("UROCE_CHECK_FAILED", "on", 1) ? EXIT_FAILURE : 0;
 	case 'g':
 		return setenv("UROCE_CHECK_GENERATE", "on", 1) ? EXIT_FAILURE : 0;
 	default:
@@ -68,17 +70,22 @@ static int check_option(const struct command *command, int option, char all[ALL_
 
 int check_command(const struct command *command, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"only", required_argument, NULL, 'o'},	    {"error-exitcode", required_argument, NULL, 'e'},
-		{"log-file", required_argument, NULL, 'l'}, {"suppressions", required_argument, NULL, 's'},
-		{"json", no_argument, NULL, 'j'},	    {"pages", no_argument, NULL, 'p'},
-		{"strict-polling", no_argument, NULL, 'S'}, {"gen-suppressions", no_argument, NULL, 'g'},
-		{"through", required_argument, NULL, 't'},  {0}};
+	static const struct option options[] = {{"only", required_argument, NULL, 'o'},
+						{"error-exitcode", required_argument, NULL, 'e'},
+						{"log-file", required_argument, NULL, 'l'},
+						{"suppressions", required_argument, NULL, 's'},
+						{"json", no_argument, NULL, 'j'},
+						{"pages", no_argument, NULL, 'p'},
+						{"strict-polling", no_argument, NULL, 'S'},
+						{"gen-suppressions", no_argument, NULL, 'g'},
+						{"through", required_argument, NULL, 't'},
+						{"failed", no_argument, NULL, 'f'},
+						{0}};
 	char all[ALL_ROOM] = "";
 	int c, status;
 
 	setenv("UROCE_CHECK_EXIT", FOUND, 1);
-	while ((c = next_option(command, argc, argv, "+o:e:l:s:jpSgt:", options)) != -1) {
+	while ((c = next_option(command, argc, argv, "+o:e:fl:s:jpSgt:", options)) != -1) {
 		status = check_option(command, c, all);
 		if (status)
 			return status;

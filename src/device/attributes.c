@@ -42,8 +42,6 @@ static void fill_speed(struct ibv_port_attr *a, uint32_t mbps)
 static void fill_infiniband(struct device *d, struct ibv_port_attr *a)
 {
 	a->lid = device_lid(d);
-	a->active_mtu = IBV_MTU_4096;
-	a->gid_tbl_len = INFINIBAND_GIDS;
 	a->port_cap_flags = 0x2651e848; /* as ibstat shows for mlx5 on InfiniBand */
 	a->pkey_tbl_len = INFINIBAND_PKEYS;
 	a->sm_lid = INFINIBAND_SM_LID;
@@ -52,6 +50,11 @@ static void fill_infiniband(struct device *d, struct ibv_port_attr *a)
 	a->active_width = 2;  /* 4X */
 	a->active_speed = 64; /* HDR */
 	a->link_layer = IBV_LINK_LAYER_INFINIBAND;
+}
+
+uint32_t device_gid_places(void)
+{
+	return adapter_is_infiniband() ? INFINIBAND_GIDS : DEVICE_GIDS;
 }
 
 void device_port(struct device *d, struct ibv_port_attr *attr)
@@ -66,7 +69,7 @@ void device_port(struct device *d, struct ibv_port_attr *attr)
 		.phys_state = running ? PHYSICAL_LINK_UP : PHYSICAL_DISABLED,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = device_active_mtu(d),
-		.gid_tbl_len = DEVICE_GIDS,
+		.gid_tbl_len = (int)device_gid_places(),
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = adapter()->message_most ?: HCA_MAX_MESSAGE,
 		.pkey_tbl_len = 1,

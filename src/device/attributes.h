@@ -11,6 +11,9 @@
 /* Fills the result of ibv_query_port(), except fields that rdma-core 44 lacks. */
 void device_port(struct device *d, struct ibv_port_attr *attr) EXCLUDES(d->lock);
 
+/* Length of the port's table of GIDs. */
+uint32_t device_gid_places(void);
+
 /* The speed of the port, as device_port() tells it in codes of IBTA. */
 struct port_rate {
 	uint32_t lanes, mbps; /* mbps: of all lanes */

@@ -82,7 +82,7 @@ PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 
 	if (inject_call(CALL_ibv_query_gid))
 		return errno;
-	if (port != PORT || index >= DEVICE_GIDS || !size)
+	if (port != PORT || index >= device_gid_places() || !size)
 		return fail(EINVAL);
 	if (flags)
 		return fail(EOPNOTSUPP);
@@ -107,7 +107,7 @@ PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	if (!size)
 		return -fail(EINVAL);
 	monitor_look();
-	for (uint32_t i = 0; i < DEVICE_GIDS; i++) {
+	for (uint32_t i = 0; i < device_gid_places(); i++) {
 		if (!read_entry(d, i, &e))
 			continue;
 		if (count == max)
@@ -121,7 +121,7 @@ PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
 {
 	if (inject_call(CALL_ibv_query_gid))
 		return -1;
-	if (port != PORT || index < 0 || index >= DEVICE_GIDS)
+	if (port != PORT || index < 0 || (uint32_t)index >= device_gid_places())
 		return fail_minus(EINVAL);
 	monitor_look();
 	device_port_gid(context_of(context)->device, (uint32_t)index, gid); /* empty entry: zeros */
@@ -137,7 +137,7 @@ enum private_gid_type { /* returned by ibv_query_gid_type(): RoCE v1 has the sam
 /* Private to rdma-core, but ibv_devinfo and pyverbs use it. */
 PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
 {
-	if (port != PORT || index >= DEVICE_GIDS)
+	if (port != PORT || index >= device_gid_places())
 		return fail_minus(EINVAL);
 	*type = adapter_is_infiniband() ? PRIVATE_GID_TYPE_IB : PRIVATE_GID_TYPE_ROCE_V2;
 	msan_wrote(type, sizeof(*type));

@@ -121,6 +121,51 @@ static void add_only(const char *pattern)
 static enum format format = TABLE;
 static bool list, server, all;
 
+/* False if the program ends here. */
+static bool take_option(int c)
+{
+	static const struct {
+		int letter;
+		bool *flag;
+		unsigned *number;
+		const char **text;
+	} simple[] = {
+		{'l', .flag = &list},
+		{'s', .flag = &server},
+		{'L', .flag = &options.long_too},
+		{'v', .flag = &all},
+		{'n', .number = &options.jobs},
+		{'w', .number = &options.seconds},
+		{'d', .text = &options.device},
+		{'c', .text = &options.server},
+		{'a'}, /* `uroce conform` has seen to these */
+		{'r'},
+	};
+
+	for (size_t i = 0; i < COUNT(simple); i++) {
+		if (c != simple[i].letter)
+			continue;
+		if (simple[i].flag)
+			*simple[i].flag = true;
+		if (simple[i].number)
+			*simple[i].number = (unsigned)atoi(optarg);
+		if (simple[i].text)
+			*simple[i].text = optarg;
+		return true;
+	}
+	if (c == 'g')
+		options.gid = atoi(optarg);
+	else if (c == 'o')
+		add_only(optarg);
+	else if (c == '1')
+		options.processes = 1;
+	else if (c == 't' || c == 'j')
+		format = c == 't' ? TAP : JSON;
+	else
+		fputs(c == 'h' ? help : "(`uroce conform --help` says more)\n", c == 'h' ? stdout : stderr);
+	return strchr("go1tj", c);
+}
+
 /* Exit status + 1 if the program ends here, or 0. */
 static int take_options(int argc, char **argv)
 {
@@ -143,58 +188,9 @@ static int take_options(int argc, char **argv)
 					      {0}};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "a:d:g:lo:L1sc:n:w:vtjrh", longs, NULL)) != -1) {
-		switch (c) {
-		case 'd':
-			options.device = optarg;
-			break;
-		case 'g':
-			options.gid = atoi(optarg);
-			break;
-		case 'l':
-			list = true;
-			break;
-		case 'o':
-			add_only(optarg);
-			break;
-		case 'L':
-			options.long_too = true;
-			break;
-		case '1':
-			options.processes = 1;
-			break;
-		case 's':
-			server = true;
-			break;
-		case 'c':
-			options.server = optarg;
-			break;
-		case 'n':
-			options.jobs = (unsigned)atoi(optarg);
-			break;
-		case 'w':
-			options.seconds = (unsigned)atoi(optarg);
-			break;
-		case 'v':
-			all = true;
-			break;
-		case 't':
-			format = TAP;
-			break;
-		case 'j':
-			format = JSON;
-			break;
-		case 'a': /* `uroce conform` has seen to these */
-		case 'r':
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return 1;
-		default:
-			fputs("(`uroce conform --help` says more)\n", stderr);
-			return 3;
-		}
-	}
+	while ((c = getopt_long(argc, argv, "a:d:g:lo:L1sc:n:w:vtjrh", longs, NULL)) != -1)
+		if (!take_option(c))
+			return c == 'h' ? 1 : 3;
 	if (optind < argc) {
 		fprintf(stderr, "uroce-conform: '%s' is no option (`uroce conform --help` says more)\n", argv[optind]);
 		return 3;

@@ -541,3 +541,30 @@ static const struct row rows[] = {
 };
 
 struct group order_group = {"order", .rows = rows};
+
+/* Each of them often, for what is wrong once in a while. */
+#define OFTEN 100
+
+static unsigned count_soak(void)
+{
+	return COUNT(rows) - 1;
+}
+
+static void soak_rule(unsigned i, struct rule *r)
+{
+	snprintf(r->id, sizeof(r->id), "soak/%s", rows[i].id);
+	r->source = rows[i].source;
+	snprintf(r->does, sizeof(r->does), "%d times: %s", OFTEN, rows[i].does);
+	snprintf(r->expects, sizeof(r->expects), "%s", rows[i].expects);
+}
+
+static void check_soak(unsigned i)
+{
+	for (int n = 0; n < OFTEN; n++) {
+		rows[i].check();
+		end_reset(near);
+		end_reset(far);
+	}
+}
+
+struct group soak_group = {"soak", .counted = count_soak, .rule = soak_rule, .check = check_soak, .is_long = true};

@@ -15,20 +15,19 @@
 #include "check/queues.h"
 #include "check/scope.h"
 #include "check/stack.h"
-
-#define GONE 256u
+#include "check/tuned.h"
 
 /* The objects destroyed last. Guarded by objects_lock. */
 static struct {
 	enum check_kind kind;
 	const void *object; /* NULL: another object has the memory now */
 	const struct stack *destroyed;
-} gone[GONE];
+} gone[DESTROYED_MOST];
 static uint32_t gone_count;
 
 static const struct stack **gone_find(enum check_kind kind, const void *object) REQUIRES(objects_lock)
 {
-	for (uint32_t i = 0; i < GONE; i++)
+	for (uint32_t i = 0; i < DESTROYED_MOST; i++)
 		if (gone[i].object == object && gone[i].kind == kind)
 			return &gone[i].destroyed;
 	return NULL;
@@ -36,7 +35,7 @@ static const struct stack **gone_find(enum check_kind kind, const void *object) 
 
 static void gone_add(const struct object *o, const struct stack *destroyed) REQUIRES(objects_lock)
 {
-	uint32_t i = gone_count++ % GONE;
+	uint32_t i = gone_count++ % DESTROYED_MOST;
 
 	gone[i].kind = o->kind;
 	gone[i].object = o->object;
@@ -47,7 +46,7 @@ static void gone_add(const struct object *o, const struct stack *destroyed) REQU
 static void gone_forget(const void *object)
 {
 	lock_take(&objects_lock);
-	for (uint32_t i = 0; i < GONE; i++)
+	for (uint32_t i = 0; i < DESTROYED_MOST; i++)
 		if (gone[i].object == object)
 			gone[i].object = NULL;
 	lock_drop(&objects_lock);
@@ -176,7 +175,32 @@ void check_refused(enum check_kind kind, const void *object, const char *reason)
 	finding_report(&f);
 }
 
-void check_dead(enum check_kind kind, const void *object, const char *use)
+bool check_knows(enum check_kind kind, const void *object)
+{
+	bool known;
+
+	lock_take(&objects_lock);
+	known = object_find(kind, object);
+	lock_drop(&objects_lock);
+	return known;
+}
+
+void check_free(void *memory)
+{
+	static void *kept[KEPT_MOST]; /* guarded by objects_lock */
+	static uint32_t count;
+
+	if (hook_is_on(HOOK_CHECK)) {
+		lock_take(&objects_lock);
+		void *old = kept[count % KEPT_MOST];
+		kept[count++ % KEPT_MOST] = memory;
+		lock_drop(&objects_lock);
+		memory = old;
+	}
+	free(memory);
+}
+
+bool check_dead(enum check_kind kind, const void *object, const char *use)
 {
 	struct finding f = {.class = CHECK_HABITS,
 			    .name = "used-destroyed",
@@ -187,16 +211,17 @@ void check_dead(enum check_kind kind, const void *object, const char *use)
 	const struct stack **destroyed;
 
 	if (check_is_paused() || !check_wants(CHECK_HABITS))
-		return;
+		return false;
 	lock_take(&objects_lock);
 	destroyed = gone_find(kind, object);
 	f.at[1].stack = destroyed ? *destroyed : NULL;
 	lock_drop(&objects_lock);
 	if (!f.at[1].stack)
-		return;
+		return false;
 	snprintf(f.text, sizeof(f.text), "the %s has been destroyed, and is %s", check_kinds[kind].one, use);
 	f.at[0].stack = stack_here();
 	finding_report(&f);
+	return true;
 }
 
 /* librdmacm's calls do not refuse, so remaining users refer to freed memory. */

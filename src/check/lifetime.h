@@ -21,8 +21,11 @@ void check_uses(enum check_kind kind, const void *object, const void *used);
 /* Reports an object that is destroyed although others may use it. */
 void check_orphaned(enum check_kind kind, const void *object);
 
-/* Reports the use of an unknown object if it has been destroyed. `use`: such as "posted to". */
-void check_dead(enum check_kind kind, const void *object, const char *use);
+/* Reports the use of an unknown object if it has been destroyed: then true. `use`: such as "posted to". */
+bool check_dead(enum check_kind kind, const void *object, const char *use);
+bool check_knows(enum check_kind kind, const void *object);
+/* Frees the memory of a destroyed object: much later, as the program may use it still. */
+void check_free(void *memory);
 
 /* Adds an object; further arguments: what it uses. Not for an object whose creation failed. */
 #define check_made(kind, object, size, ...)                                                          \

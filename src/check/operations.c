@@ -3,6 +3,8 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,37 +51,62 @@ static void tell_found(void)
 	across_tell();
 }
 
-/* Stack of a READ or an atomic of the QP that brings what this request sends; NULL if there is none. */
-static const struct stack *brought_by(struct queues *q, const struct request *r) REQUIRES(objects_lock)
-{
-	list_each_safe (l, &q->sends) {
-		const struct request *before = container_of(l, struct request, link);
+/* A request sends what a READ or an atomic brings whose completion has not been polled. Behind one of the same queue
+ * pair, a fence waits for it, unless the bytes are inline: these are taken at the post. */
+struct early_use {
+	const struct stack *read; /* post of the READ or atomic; NULL: none is used */
+	uint64_t wr_id;
+	bool needs_fence;
+};
 
-		if (brings_bytes(before->opcode) && requests_overlap(before, r))
-			return before->posted;
+static struct early_use find_early_use(struct queues *q, const struct ibv_send_wr *wr, int sges) REQUIRES(objects_lock)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	const struct request *r;
+
+	if (!sends_bytes(wr->opcode))
+		return (struct early_use){0};
+	r = request_bringing(is_inline ? NULL : q, wr->sg_list, sges);
+	if (r)
+		return (struct early_use){r->posted, r->wr_id, false};
+	list_each_safe (l, &q->sends) {
+		r = container_of(l, struct request, link);
+		if (q->bringing && r->brings && request_overlaps(r, wr->sg_list, sges))
+			return (struct early_use){r->posted, r->wr_id, true};
 	}
-	return NULL;
+	return (struct early_use){0};
 }
 
-static void report_fence(const struct ibv_qp *qp, const struct stack *posted, const struct stack *read)
+static void report_early_use(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct early_use *use,
+			     const struct stack *posted)
 {
 	struct finding f = {.class = CHECK_HABITS,
-			    .name = "fence-missing",
-			    .remedy = "set IBV_SEND_FENCE, or poll the completion of the READ or atomic first",
-			    .at = {{"posted", posted}, {"the READ or atomic was posted", read}}};
+			    .name = use->needs_fence ? "fence-missing" : "used-in-flight",
+			    .at = {{"posted", posted}, {"the READ or atomic was posted", use->read}}};
 
-	snprintf(f.text, sizeof(f.text),
-		 "QP 0x%x: a request sends memory that a READ or an atomic before it has not brought yet", qp->qp_num);
+	if (!use->read || (use->needs_fence && wr->send_flags & IBV_SEND_FENCE))
+		return;
+	if (use->needs_fence) {
+		f.remedy = "set IBV_SEND_FENCE, or poll the completion of the READ or atomic first";
+		snprintf(f.text, sizeof(f.text),
+			 "QP 0x%x: a request sends memory that a READ or an atomic before it has not brought yet",
+			 qp->qp_num);
+	} else {
+		f.remedy = "poll the completion of the READ or atomic first; a fence does not wait for it";
+		snprintf(f.text, sizeof(f.text),
+			 "QP 0x%x: a request (wr_id 0x%" PRIx64
+			 ") sends %smemory of a READ or an atomic (wr_id 0x%" PRIx64
+			 ") whose completion was not polled",
+			 qp->qp_num, wr->wr_id, wr->send_flags & IBV_SEND_INLINE ? "inline " : "", use->wr_id);
+	}
 	finding_report(&f);
 }
 
 static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)
 {
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	uint32_t most = ((const struct qp *)qp)->cap.max_send_sge;
-	struct request *r =
-		request_make(posted, wr->wr_id, wr->sg_list, is_inline ? 0 : sges_of(wr->sg_list, wr->num_sge, most));
-	const struct stack *read = NULL;
+	int sges = sges_of(wr->sg_list, wr->num_sge, ((const struct qp *)qp)->cap.max_send_sge);
+	struct request *r = request_make(posted, wr->wr_id, wr->sg_list, wr->send_flags & IBV_SEND_INLINE ? 0 : sges);
+	struct early_use use = {0};
 	struct object *o;
 	struct race race;
 	bool races;
@@ -90,13 +117,14 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	r->opcode = wr->opcode;
 	r->qpn = qp->qp_num;
 	r->brings = brings_bytes(wr->opcode);
+	r->ah = qp->qp_type == IBV_QPT_UD ? wr->wr.ud.ah : NULL;
 	buffers_begin(r);
 	asan_look(r);
 	lock_take(&objects_lock);
 	o = queues_find(CHECK_QP, qp);
-	if (o && sends_bytes(wr->opcode) && o->queues->bringing)
-		read = brought_by(o->queues, r);
-	r->has_digest &= !read; /* the READ will change the bytes */
+	if (o)
+		use = find_early_use(o->queues, wr, sges);
+	r->has_digest &= !use.read; /* the READ will change the bytes */
 	r->answers = o ? o->queues->answers : 0;
 	races = o && check_wants(CHECK_RACES) && races_find(o, r, wr, &race);
 	if (o)
@@ -106,8 +134,8 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	lock_drop(&objects_lock);
 	if (!o)
 		free(r);
-	if (read && !(wr->send_flags & IBV_SEND_FENCE) && check_wants(CHECK_HABITS))
-		report_fence(qp, posted, read);
+	if (check_wants(CHECK_HABITS))
+		report_early_use(qp, wr, &use, posted);
 	if (races)
 		races_report(&race);
 }
@@ -147,6 +175,8 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 		return next.post_send(qp, wr, bad);
 	}
 	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+		if (qp->qp_type == IBV_QPT_UD && w->wr.ud.ah && !check_knows(CHECK_AH, w->wr.ud.ah))
+			check_dead(CHECK_AH, w->wr.ud.ah, "posted with");
 		msan_look(qp, w, posted);
 		note_send(qp, w, posted);
 	}
@@ -155,6 +185,29 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 		msan_wrote(bad, sizeof(*bad));
 	after_send(qp, error ? *bad : NULL, posted);
 	return error;
+}
+
+/* The first 40 bytes of a datagram's receive are the GRH's. */
+static void look_for_grh(const void *queue, const struct ibv_recv_wr *wr, const struct stack *posted)
+{
+	struct finding f = {.class = CHECK_HABITS,
+			    .name = "no-room-for-grh",
+			    .remedy = "post 40 bytes more than the longest message, and look for it behind them",
+			    .at = {{"posted", posted}}};
+	const struct ibv_qp *qp = queue;
+	uint64_t length = 0;
+
+	if (qp->qp_type != IBV_QPT_UD || !check_wants(CHECK_HABITS))
+		return;
+	for (int i = 0; i < sges_of(wr->sg_list, wr->num_sge, SGES_MOST); i++)
+		length += wr->sg_list[i].length;
+	if (length >= sizeof(struct ibv_grh))
+		return;
+	snprintf(f.text, sizeof(f.text),
+		 "UD QP 0x%x: a receive of %" PRIu64 " bytes (wr_id 0x%" PRIx64
+		 ") has no room for the GRH, so no message fits",
+		 qp->qp_num, length, wr->wr_id);
+	finding_report(&f);
 }
 
 static void note_receive(enum check_kind kind, const void *queue, const struct ibv_recv_wr *wr,
@@ -212,8 +265,11 @@ static const struct stack *before_receives(enum check_kind kind, const void *que
 	peers_told();
 	if (!posted)
 		msan_expects_receives(wr);
-	for (; posted && wr; wr = wr->next)
+	for (; posted && wr; wr = wr->next) {
+		if (kind == CHECK_QP)
+			look_for_grh(queue, wr, posted);
 		note_receive(kind, queue, wr, posted);
+	}
 	return posted;
 }
 
@@ -320,10 +376,12 @@ static struct request *find_shared(struct queues **q, uint64_t wr_id) REQUIRES(o
 	return r;
 }
 
-static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
+/* Ends the request that has completed, and what is behind it. True if the queue pair is not known to have one peer. */
+static bool settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 {
 	uint32_t bringing;
 	struct request *r = NULL;
+	bool is_datagram;
 	struct queues *q;
 	struct object *o;
 	struct list done;
@@ -332,6 +390,7 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	lock_take(&objects_lock);
 	o = queues_object(qpn);
 	q = o ? is_receive ? receives_of(o) : o->queues : NULL;
+	is_datagram = !o || ((const struct ibv_qp *)o->object)->qp_type > IBV_QPT_UC;
 	if (o)
 		order_of(o->object, is_receive);
 	bringing = o ? o->queues->bringing : 0;
@@ -357,18 +416,55 @@ static void settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 			buffers_end(r);
 		free(r);
 	}
+	return is_datagram;
 }
 
-/* Overwrites the fields of a completion with an error that ibv_poll_cq(3) leaves undefined. */
-static void spoil(struct ibv_wc *wc)
+/* Overwrites a field that means nothing, so that a program which reads it goes wrong here, each time. */
+#define SPOIL(field)                                 \
+	do {                                         \
+		(field) = UNDEFINED;                 \
+		msan_spoil(&(field), sizeof(field)); \
+	} while (0)
+
+/* ibv_poll_cq(3) says which fields are valid after an error, and of which opcode. */
+static void spoil(struct ibv_wc *wc, bool is_datagram)
 {
+	bool failed = wc->status != IBV_WC_SUCCESS, brings = wc->opcode & IBV_WC_RECV;
+
+	if (failed || !(wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)))
+		SPOIL(wc->imm_data);
+	if (failed || !(brings || wc->opcode == IBV_WC_RDMA_READ || wc->opcode == IBV_WC_COMP_SWAP ||
+			wc->opcode == IBV_WC_FETCH_ADD))
+		SPOIL(wc->byte_len);
+	if (failed || !brings || !is_datagram)
+		SPOIL(wc->src_qp);
+	if (!failed)
+		return;
+	SPOIL(wc->wc_flags);
 	wc->opcode = (enum ibv_wc_opcode)UNDEFINED;
-	wc->byte_len = wc->imm_data = wc->src_qp = wc->wc_flags = UNDEFINED;
 	msan_spoil(&wc->opcode, sizeof(wc->opcode));
-	msan_spoil(&wc->byte_len, sizeof(wc->byte_len));
-	msan_spoil(&wc->imm_data, sizeof(wc->imm_data));
-	msan_spoil(&wc->src_qp, sizeof(wc->src_qp));
-	msan_spoil(&wc->wc_flags, sizeof(wc->wc_flags));
+}
+
+/* Begins a poll, which ends by poll_ends(). NULL: the CQ is not known. */
+static struct watch *poll_begins(const struct ibv_cq *cq)
+{
+	struct watch *w;
+	struct object *o;
+
+	lock_take(&objects_lock);
+	o = object_find(CHECK_CQ, cq);
+	w = o ? o->watch : NULL;
+	if (w)
+		atomic_fetch_add_explicit(&w->pollers, 1, memory_order_relaxed);
+	lock_drop(&objects_lock);
+	return w;
+}
+
+static void poll_ends(struct watch *w)
+{
+	/* release: pairs with the acquire of check_destroys_cq(), which waits for it */
+	if (w)
+		atomic_fetch_sub_explicit(&w->pollers, 1, memory_order_release);
 }
 
 static void note_poll(const struct ibv_cq *cq)
@@ -387,20 +483,36 @@ static void note_poll(const struct ibv_cq *cq)
 	lock_drop(&objects_lock);
 }
 
+/* Polls a CQ that another thread may be about to destroy. */
+static int poll_known(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
+{
+	struct watch *w = poll_begins(cq);
+	int count;
+
+	if (!w && check_dead(CHECK_CQ, cq, "polled"))
+		return 0;
+	count = next.poll_cq(cq, entries, wc);
+	poll_ends(w);
+	return count;
+}
+
 static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
-	int count = next.poll_cq(cq, entries, wc);
+	int count = check_is_paused() ? next.poll_cq(cq, entries, wc) : poll_known(cq, entries, wc);
 
 	msan_polled(wc, count);
 	if (check_is_paused())
 		return count;
 	note_poll(cq);
 	for (int i = 0; i < count; i++) {
-		settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
-		if (wc[i].status == IBV_WC_SUCCESS || !check_wants(CHECK_HABITS))
+		bool is_datagram =
+			settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
+
+		if (!check_wants(CHECK_HABITS))
 			continue;
-		failure_note(wc[i].qp_num, wc[i].status, wc[i].vendor_err);
-		spoil(&wc[i]);
+		if (wc[i].status != IBV_WC_SUCCESS)
+			failure_note(wc[i].qp_num, wc[i].status, wc[i].vendor_err);
+		spoil(&wc[i], is_datagram);
 	}
 	across_tell();
 	return count;

@@ -11,6 +11,7 @@
 #include "check/queues.h"
 #include "check/request.h"
 
+static struct list bringing;	  /* queues with READs or atomics; guarded by objects_lock */
 static _Thread_local char thread; /* its address stands for the thread that posts */
 
 void request_end(struct queues *q, struct request *r)
@@ -20,7 +21,11 @@ void request_end(struct queues *q, struct request *r)
 		r->cq->watch->expected--;
 	q->send_count -= r->is_send;
 	q->signalled -= r->is_send && r->cq;
-	q->bringing -= r->is_send && brings_bytes(r->opcode);
+	q->bringing -= r->is_send && r->brings;
+	if (!q->bringing) {
+		list_remove(&q->brings);
+		list_init(&q->brings);
+	}
 	if (r->accesses)
 		across_end(r);
 }
@@ -47,13 +52,16 @@ void request_begin(struct object *o, struct request *r, struct object *cq)
 {
 	struct queues *q = o->queues;
 
+	if (!bringing.next)
+		list_init(&bringing);
 	r->cq = cq;
 	if (cq && cq->watch)
 		cq->watch->expected++;
 	list_append(r->is_send ? &q->sends : &q->receives, &r->link);
 	q->send_count += r->is_send;
 	q->signalled += r->is_send && cq;
-	q->bringing += r->is_send && brings_bytes(r->opcode);
+	if (r->is_send && r->brings && !q->bringing++)
+		list_append(&bringing, &q->brings);
 	asan_need(r);
 	if (r->is_send) {
 		r->poster = &thread;
@@ -61,6 +69,25 @@ void request_begin(struct object *o, struct request *r, struct object *cq)
 	}
 	asan_begin(q, r);
 	pages_begin(r);
+}
+
+const struct request *request_bringing(const struct queues *own, const struct ibv_sge *sge, int sges)
+{
+	if (!bringing.next)
+		return NULL;
+	list_each_safe (l, &bringing) {
+		struct queues *q = container_of(l, struct queues, brings);
+
+		if (q == own)
+			continue;
+		list_each_safe (k, &q->sends) {
+			const struct request *r = container_of(k, struct request, link);
+
+			if (r->brings && request_overlaps(r, sge, sges))
+				return r;
+		}
+	}
+	return NULL;
 }
 
 /* Requests of a failed post were not posted: those from the end back to the failed one. */

@@ -9,6 +9,10 @@
 
 /* Adds a request that is about to be posted. `cq`: where its completion is expected; NULL: no completion. */
 void request_begin(struct object *o, struct request *r, struct object *cq) REQUIRES(objects_lock);
+/* A READ or an atomic of any queue pair whose result is not known to be there, and that brings bytes of the SGEs; NULL:
+ * none. `own`: queues that are not looked at; NULL: none. */
+const struct request *request_bringing(const struct queues *own, const struct ibv_sge *sge, int sges)
+	REQUIRES(objects_lock);
 /* Called after this thread has posted its requests to the queue; one may have completed during the post. */
 void requests_posted(struct queues *q) REQUIRES(objects_lock);
 /* Removes a request; the caller frees it. */

@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/list.h"
@@ -49,6 +50,7 @@ void queues_open(struct object *o)
 		return;
 	list_init(&o->queues->sends);
 	list_init(&o->queues->receives);
+	list_init(&o->queues->brings);
 	list_init(&o->queues->racing);
 	if (o->kind == CHECK_QP)
 		open_qp_queues(o);
@@ -56,9 +58,11 @@ void queues_open(struct object *o)
 
 void queues_close(struct object *o)
 {
-	free(o->watch);
+	if (o->watch && !atomic_load_explicit(&o->watch->pollers, memory_order_acquire)) /* pairs with poll_ends() */
+		free(o->watch);
 	if (!o->queues)
 		return;
+	list_remove(&o->queues->brings);
 	list_remove(&o->queues->racing);
 	if (o->kind == CHECK_QP)
 		*number_link(((const struct ibv_qp *)o->object)->qp_num) = o->queues->next;

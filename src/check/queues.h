@@ -28,6 +28,7 @@ struct queues {
 	struct object *next;		     /* next queue pair whose number has the same hash */
 	const struct qp *qp;		     /* NULL: an SRQ's queues */
 
+	struct list brings;		 /* outstanding.c: link of queues with READs or atomics */
 	struct list racing;		 /* races.c: link of queues with outstanding accesses */
 	struct bounds bounds;		 /* races.c: range of these accesses */
 	uint64_t bounds_heard;		 /* races.c: clock from which accesses are counted in `bounds` */
@@ -50,10 +51,12 @@ struct watch {
 	bool is_late;		      /* had completions when it was armed, and was not polled since */
 	const struct stack *armed_at; /* stack of the last ibv_req_notify_cq() */
 	pthread_t by;		      /* last thread to create, arm or poll the CQ, or to fetch its event */
+	_Atomic uint32_t pollers;     /* threads that poll it now */
 	pthread_t polled_by;	      /* last thread to poll it, if `polled` */
 };
 
-/* Gives an object its queues or its watch, if objects of its kind have them; frees them, without the requests. */
+/* Gives an object its queues or its watch, if objects of its kind have them; frees them, without the
+ * requests; but a watch only if no thread polls. */
 void queues_open(struct object *o) REQUIRES(objects_lock);
 void queues_close(struct object *o) REQUIRES(objects_lock);
 

@@ -37,12 +37,17 @@ struct request *request_make(const struct stack *posted, uint64_t wr_id, const s
 	return r;
 }
 
-bool requests_overlap(const struct request *a, const struct request *b)
+bool request_overlaps(const struct request *r, const struct ibv_sge *sge, int sges)
 {
-	for (int i = 0; i < a->sges; i++)
-		for (int k = 0; k < b->sges; k++)
-			if (a->sge[i].addr < b->sge[k].addr + b->sge[k].length &&
-			    b->sge[k].addr < a->sge[i].addr + a->sge[i].length)
+	for (int i = 0; i < r->sges; i++)
+		for (int k = 0; k < sges; k++)
+			if (r->sge[i].addr < sge[k].addr + sge[k].length &&
+			    sge[k].addr < r->sge[i].addr + r->sge[i].length)
 				return true;
 	return false;
+}
+
+bool requests_overlap(const struct request *a, const struct request *b)
+{
+	return request_overlaps(a, b->sge, b->sges);
 }

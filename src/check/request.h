@@ -55,6 +55,7 @@ struct request {
 	uint32_t block[REQUEST_BLOCKS]; /* of a receive: digests of the blocks of its first SGE */
 	uint32_t length;		/* of a receive: bytes of the message, once they are in memory */
 	uint16_t slot[REQUEST_SGES];	/* pages.c: number of the slot of each SGE, plus 1; 0: none */
+	const void *ah;			/* address handle of a datagram */
 	const void *poster;		/* outstanding.c: the thread that is posting; NULL: posted */
 	uint8_t sges;			/* used elements of sge[] */
 	struct ibv_sge sge[REQUEST_SGES];
@@ -68,6 +69,8 @@ bool brings_bytes(unsigned opcode);
 bool sends_bytes(unsigned opcode);
 /* A request with these SGEs, for free(). NULL without memory. */
 struct request *request_make(const struct stack *posted, uint64_t wr_id, const struct ibv_sge *sge, int sges);
+/* True if the request and the SGEs have bytes in common. */
+bool request_overlaps(const struct request *r, const struct ibv_sge *sge, int sges);
 /* True if SGEs of both requests have bytes in common. */
 bool requests_overlap(const struct request *a, const struct request *b);
 

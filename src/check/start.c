@@ -77,7 +77,8 @@ static int check_finish(void)
 	return finding_sum_up();
 }
 
-static void check_end(void);
+/* The last destructor of the library: it may end the process. */
+static void check_end(void) __attribute__((destructor(101)));
 
 static void check_begin(void)
 {
@@ -122,8 +123,7 @@ void check_start(void)
 	pthread_once(&once, check_begin);
 }
 
-/* The last destructor of the library: it may end the process. */
-__attribute__((destructor(101))) static void check_end(void)
+static void check_end(void)
 {
 	int status;
 

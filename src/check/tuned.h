@@ -6,6 +6,10 @@
 /* stacks */
 #define RULES 2048 /* return addresses whose unwind rule is kept: 32 KiB; reading one again takes 120 ns */
 
+/* objects that were destroyed */
+#define DESTROYED_MOST 256u /* objects: the last ones, which are known if they are used again */
+#define KEPT_MOST      256u /* pieces of their memory that are not freed yet */
+
 /* ends of the process */
 #define COPY_STACK (256 << 10) /* bytes of the stack of a copy that reports; libdw takes 20 KiB */
 #define COPY_TIME  5	       /* s until a copy that waits for malloc(3) ends; a report takes 0.3 s */

@@ -97,7 +97,11 @@ PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	bool follows = through_follows(ah->context);
-	int error = NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ah);
+	int error;
+
+	if (follows)
+		check_destroys_ah(ah);
+	error = NEXT(ibv_destroy_ah, "IBVERBS_1.1")(ah);
 
 	return follows ? destroyed(error, CHECK_AH, ah) : error;
 }
@@ -280,7 +284,11 @@ PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct shadow *s = shadow_of(CHECK_QP, qp);
-	int error = NEXT(ibv_modify_qp, "IBVERBS_1.1")(qp, attr, mask);
+	int error;
+
+	if (s && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		check_ends_qp(&s->as.qp.base, "moved to RESET");
+	error = NEXT(ibv_modify_qp, "IBVERBS_1.1")(qp, attr, mask);
 
 	if (!s || error)
 		return error;
@@ -302,7 +310,7 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 	if (s && qp->state == IBV_QPS_ERR) /* librdmacm may have moved it */
 		s->as.qp.state = IBV_QPS_ERR;
 	if (s)
-		check_destroys_qp(&s->as.qp.base);
+		check_ends_qp(&s->as.qp.base, "destroyed");
 	return shadow_destroyed(s, NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp));
 }
 

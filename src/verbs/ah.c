@@ -8,6 +8,7 @@
 #include "base/address.h"
 #include "base/msan.h"
 #include "check/lifetime.h"
+#include "check/qp.h"
 #include "check/objects.h"
 #include "device/adapter.h"
 #include "device/device.h"
@@ -61,11 +62,14 @@ PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 
 	if (!ah || ah->handle != a->handle)
 		return fail(ah ? ENOENT : EINVAL);
+	if (hooks_any())
+		check_destroys_ah(ah);
 	check_gone(CHECK_AH, ah);
 	listen_leave(&context_of(ah->context)->listen);
 	atomic_fetch_sub_explicit(&a->pd->users, 1, memory_order_release);
 	adapter_give(&ah_count);
-	free(ah);
+	ah->handle = ~a->handle; /* destroyed again, it is refused while the memory is kept */
+	check_free(ah);
 	return 0;
 }
 

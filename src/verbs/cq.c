@@ -8,6 +8,7 @@
 
 #include "base/cause.h"
 #include "check/lifetime.h"
+#include "check/qp.h"
 #include "check/objects.h"
 #include "device/adapter.h"
 #include "device/front.h"
@@ -144,7 +145,8 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 		check_busy(CHECK_CQ, cq);
 		return fail(EBUSY);
 	}
-	check_gone(CHECK_CQ, cq);
+	if (hooks_any())
+		check_destroys_cq(cq);
 	c = context_of(cq->context);
 	lock_take(&cqs_lock);
 	list_remove(&f->all);
@@ -163,7 +165,7 @@ PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 		atomic_fetch_sub_explicit(&f->cq.holder->users, 1, memory_order_release);
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
-	free(f);
+	check_free(f);
 	adapter_give(&cq_count);
 	atomic_fetch_sub_explicit(&c->objects, 1, memory_order_release);
 	return 0;

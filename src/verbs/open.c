@@ -204,7 +204,7 @@ PUBLIC int ibv_close_device(struct ibv_context *context)
 	close(context->async_fd);
 	close(context->cmd_fd);
 	pthread_mutex_destroy(&context->mutex);
-	free(c);
+	check_free(c);
 	return 0;
 }
 

@@ -351,7 +351,7 @@ static void destroy(struct ibv_qp *base, bool settles)
 	bool counted = !is_xrc_target(qp), last = counted || unshare_qp((struct qp *)base);
 
 	if (hooks_any())
-		check_destroys_qp(base);
+		check_ends_qp(base, "destroyed");
 	check_gone(CHECK_QP, base);
 	if (last)
 		qp_silence(qp, c, settles);

@@ -695,8 +695,9 @@ static const struct row rows[] = {
 
 int main(int argc, char **argv)
 {
-	static const struct row *const tables[] = {rows,      way_rows,	 kind_rows, reuse_rows,	 cm_rows,   early_rows,
-						   page_rows, peer_rows, race_rows, thread_rows, unset_rows};
+	static const struct row *const tables[] = {rows,       flight_rows, way_rows,	 kind_rows,
+						   reuse_rows, cm_rows,	    early_rows,	 page_rows,
+						   peer_rows,  race_rows,   thread_rows, unset_rows};
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (const struct row *row = tables[i]; row->name; row++)

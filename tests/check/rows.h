@@ -14,8 +14,8 @@ struct row {
 	const char *finding, *place;
 };
 
-extern const struct row cm_rows[], early_rows[], kind_rows[], page_rows[], peer_rows[], race_rows[], reuse_rows[],
-	thread_rows[], unset_rows[], way_rows[];
+extern const struct row cm_rows[], early_rows[], flight_rows[], kind_rows[], page_rows[], peer_rows[], race_rows[],
+	reuse_rows[], thread_rows[], unset_rows[], way_rows[];
 
 extern const bool lists_early_rows;
 

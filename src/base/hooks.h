@@ -17,7 +17,8 @@ enum hook {
 	HOOK_COUNT = 1 << 4,	 /* bytes are counted for each QP */
 	HOOK_MIGRATION = 1 << 5, /* a QP has, or had, an alternate path armed: engine/migration.c */
 	HOOK_PORT_DOWN = 1 << 6,
-	HOOK_GPU = 1 << 7, /* copies to memory of a GPU are under way: memory/gpu.h */
+	HOOK_CHILD = 1 << 8, /* this is a child of a process that is checked: check/regions.c */
+	HOOK_GPU = 1 << 7,   /* copies to memory of a GPU are under way: memory/gpu.h */
 };
 
 extern uint32_t hooks __attribute__((visibility("hidden")));

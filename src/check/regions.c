@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/hooks.h"
 #include "check/buffers.h"
 #include "check/finding.h"
 #include "check/objects.h"
@@ -124,6 +125,27 @@ void buffers_mapped(const struct ibv_mr *base)
 	finding_report(&f);
 }
 
+/* A child of fork() shares the file descriptor of the device, by which the kernel knows the region. */
+static void look_at_child(const struct ibv_mr *mr)
+{
+	struct finding f = {
+		.class = CHECK_HABITS,
+		.name = "deregistered-in-child",
+		.remedy = "leave the objects of the parent alone in a child of fork(), and call _exit() or exec",
+		.text = "a child of fork() deregisters a region that its parent has registered: the "
+			"parent's adapter loses it",
+		.at = {{"deregistered", NULL}, {"registered", NULL}}};
+	const struct object *o;
+
+	lock_take(&objects_lock);
+	o = object_find(CHECK_MR, mr);
+	f.at[1].stack = o ? o->made : NULL;
+	lock_drop(&objects_lock);
+	f.at[0].stack = o ? stack_here() : NULL;
+	if (o && check_wants(CHECK_HABITS))
+		finding_report(&f);
+}
+
 static void mr_ends(const struct ibv_mr *mr, const char *done)
 {
 	peers_settle();
@@ -136,6 +158,8 @@ static void mr_ends(const struct ibv_mr *mr, const char *done)
 
 void check_deregisters(const struct ibv_mr *mr)
 {
+	if (hook_is_on(HOOK_CHILD))
+		look_at_child(mr);
 	mr_ends(mr, "deregistered");
 }
 

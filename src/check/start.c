@@ -61,6 +61,7 @@ void check_fork_prepared(void)
 static void check_forget(void)
 {
 	hook_set(HOOK_CHECK, false);
+	hook_set(HOOK_CHILD, checked);
 	checked = 0;
 	ends_stop();
 	pages_forget();

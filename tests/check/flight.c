@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { GRH = 40 };
 
@@ -162,6 +164,26 @@ static void cq_goes_while_it_is_polled(bool wrong)
 	pair_close(&o.p);
 }
 
+/* The child finds it, and does not sum up. */
+static void region_is_deregistered_in_child(bool wrong)
+{
+	struct pair p;
+	pid_t child;
+
+	ZERO(ibv_fork_init());
+	pair_open(&p, (struct want){.is_idle = true});
+	child = fork();
+	if (!child) {
+		if (wrong)
+			ibv_dereg_mr(p.a.mr);
+		_exit(0);
+	}
+	MUST(waitpid(child, NULL, 0) == child);
+	if (wrong)
+		return; /* leaks are found */
+	pair_close(&p);
+}
+
 /* ---- completions and datagrams ---- */
 
 /* byte_len says something of what has come, not of what was sent: the program goes wrong, here each time. */
@@ -217,6 +239,8 @@ const struct row flight_rows[] = {
 	{"reset_with_a_write_outstanding", reset_with_a_write_outstanding, "destroyed-outstanding",
 	 "reset_with_a_write_outstanding"},
 	{"cq_goes_while_it_is_polled", cq_goes_while_it_is_polled, "used-destroyed", "poll_on"},
+	{"region_is_deregistered_in_child", region_is_deregistered_in_child, "deregistered-in-child",
+	 "region_is_deregistered_in_child"},
 	{"length_of_what_was_sent", length_of_what_was_sent, "leak-cq", "length_of_what_was_sent"},
 	{"immediate_data_of_none", immediate_data_of_none, "leak-cq", "immediate_data_of_none"},
 	{"grh_does_not_fit", grh_does_not_fit, "no-room-for-grh", "receive"},

@@ -3,7 +3,7 @@
  * done. The program can know if it polled the completion of the first or of a later one, or if after the post of the
  * first it got news: a message, a WRITE or an atomic of a peer, the result of a READ or an atomic, an event. A
  * message between two queue pairs of this process tells of that QP only; any other may tell anything. Atomics are
- * synchronization, so they race with nothing. */
+ * synchronization, and adapters order them with each other; but not with a WRITE, so they race with that. */
 #include "check/races.h"
 
 #include <infiniband/verbs.h>
@@ -84,41 +84,47 @@ static bool translate(const struct qp *qp, struct request_target *t)
 	return known;
 }
 
-static void target_take(const struct qp *qp, struct request *r, const struct ibv_send_wr *wr) REQUIRES(objects_lock)
-{
-	struct request_target *t = &r->target;
-	const struct queues *peer = peer_here(qp);
-
-	if (wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM &&
-	    wr->opcode != IBV_WR_RDMA_READ)
-		return;
-	*t = (struct request_target){
-		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp, qp->attr.dest_qp_num)),
-		.at = wr->wr.rdma.remote_addr,
-		.length = sges_of(wr->sg_list, wr->num_sge, qp->cap.max_send_sge) ? posted_length(wr) : 0,
-		.rkey = wr->wr.rdma.rkey,
-		.writes = wr->opcode != IBV_WR_RDMA_READ};
-	if (peer && !translate(peer->qp, t))
-		t->length = 0;
-}
-
 static bool is_atomic(const struct request *r)
 {
 	return r->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Access number i of the request; length 0: none. */
+static void target_take(const struct qp *qp, struct request *r, const struct ibv_send_wr *wr) REQUIRES(objects_lock)
+{
+	struct request_target *t = &r->target;
+	const struct queues *peer = peer_here(qp);
+	bool atomic = is_atomic(r);
+
+	if (!atomic && wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM &&
+	    wr->opcode != IBV_WR_RDMA_READ)
+		return;
+	*t = (struct request_target){
+		.place = peer ? 0 : place_of(&qp->attr.ah_attr.grh.dgid, owner_of(qp, qp->attr.dest_qp_num)),
+		.at = atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr,
+		.length = sges_of(wr->sg_list, wr->num_sge, qp->cap.max_send_sge) ? posted_length(wr) : 0,
+		.rkey = atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey,
+		.writes = wr->opcode != IBV_WR_RDMA_READ,
+		.is_atomic = atomic};
+	if (peer && !translate(peer->qp, t))
+		t->length = 0;
+}
+
+/* Access number i of the request; length 0: none. The results of atomics are of no interest to most programs. */
 static struct request_target access_of(const struct request *r, int i)
 {
 	if (i == r->sges)
 		return r->target;
+	if (is_atomic(r))
+		return (struct request_target){0};
 	return (struct request_target){.at = r->sge[i].addr, .length = r->sge[i].length, .writes = r->brings};
 }
 
 static bool conflict(const struct request_target *a, const struct request_target *b)
 {
-	return (a->writes || b->writes) && a->place == b->place && a->rkey == b->rkey && a->at < b->at + b->length &&
-	       b->at < a->at + a->length;
+	if (a->is_atomic || b->is_atomic ? a->is_atomic == b->is_atomic || !(a->writes && b->writes)
+					 : !(a->writes || b->writes))
+		return false;
+	return a->place == b->place && a->rkey == b->rkey && a->at < b->at + b->length && b->at < a->at + a->length;
 }
 
 static bool requests_conflict(const struct request *a, const struct request *b, struct request_target *of_a,
@@ -212,7 +218,7 @@ static const struct request *find_race(struct queues *q, const struct request *r
 
 		if (other->heard != heard_of(q))
 			break;
-		if (!is_atomic(other) && requests_conflict(other, r, &of_other, &of_r))
+		if (requests_conflict(other, r, &of_other, &of_r))
 			found = other;
 	}
 	return found;
@@ -223,11 +229,8 @@ bool races_find(const struct object *o, struct request *r, const struct ibv_send
 	const struct request *found = NULL;
 
 	r->heard = heard_of(o->queues);
-	if (!is_atomic(r))
-		target_take(o->object, r, wr);
+	target_take(o->object, r, wr);
 	post_across(o->queues, r);
-	if (is_atomic(r))
-		return false;
 	if (!racing.next)
 		list_init(&racing);
 	list_each_safe (l, &racing) {
@@ -254,7 +257,10 @@ bool races_find(const struct object *o, struct request *r, const struct ibv_send
 
 static const char *name_of(const struct request *r)
 {
-	return r->opcode == IBV_WR_RDMA_READ ? "READ" : r->target.length || r->target.place ? "WRITE" : "SEND";
+	return r->target.is_atomic		     ? "an atomic"
+	       : r->opcode == IBV_WR_RDMA_READ	     ? "a READ"
+	       : r->target.length || r->target.place ? "a WRITE"
+						     : "a SEND";
 }
 
 void races_report(const struct race *race)
@@ -277,8 +283,8 @@ void races_report(const struct race *race)
 	if (mine.place)
 		snprintf(where, sizeof(where), " of the peer's region 0x%x", mine.rkey);
 	snprintf(f.text, sizeof(f.text),
-		 "a %s of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64
-		 " on%s, while a %s of QP 0x%x that %s them may be outstanding",
+		 "%s of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64
+		 " on%s, while %s of QP 0x%x that %s them may be outstanding",
 		 name_of(r), r->qpn, mine.writes ? "writes" : "reads", end - start, start, where, name_of(other),
 		 other->qpn, its.writes ? "writes" : "reads");
 	finding_report(&f);

@@ -15,6 +15,7 @@ struct request_target {
 	uint64_t at, length;
 	uint32_t rkey; /* rkey of the peer's region; 0 in this process */
 	bool writes;
+	bool is_atomic;
 };
 
 #define SGES_MOST 256 /* SGEs of a request: more than a queue takes */

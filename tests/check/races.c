@@ -170,7 +170,22 @@ static void sent_memory_is_a_target(bool wrong)
 	two_close(&t);
 }
 
+/* Adapters order atomics with each other, and not with a WRITE. */
+static void word_of_an_atomic_is_written(bool wrong)
+{
+	struct two t;
+
+	two_open(&t);
+	post(&t.p.a, IBV_WR_ATOMIC_FETCH_AND_ADD, piece(&t.p.a, 0, 8), &t.p.b, IBV_SEND_SIGNALED);
+	post(&t.c, wrong ? IBV_WR_RDMA_WRITE : IBV_WR_ATOMIC_FETCH_AND_ADD, piece(&t.c, 0, 8), &t.p.b,
+	     IBV_SEND_SIGNALED);
+	await(&t.c);
+	await(&t.p.a);
+	two_close(&t);
+}
+
 const struct row race_rows[] = {
+	{"word_of_an_atomic_is_written", word_of_an_atomic_is_written, "race", "post"},
 	{"writes_overlap", writes_overlap, "race", "post"},
 	{"write_is_read_back", write_is_read_back, "race", "post"},
 	{"read_is_overwritten", read_is_overwritten, "race", "post"},

@@ -291,7 +291,8 @@ static void settle(struct slot *s)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	MUST(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE));
+	/* Linux refuses this way from RESET, where nothing is owed */
+	MUST(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE) || s->qp->state == IBV_QPS_RESET);
 	while (atomic_load(&s->owed) > 0)
 		poll_all();
 }

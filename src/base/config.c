@@ -199,25 +199,40 @@ static const char *nearest(const char *name)
 	return nearest_word(name, names, count);
 }
 
-bool config_complaint(const char *assignment, char *text, size_t room)
+enum config_fault config_complaint(const char *assignment, char *text, size_t room)
 {
 	const char *value = strchr(assignment, '=');
 	const struct config_row *row;
 	char name[64];
 
 	if (!value || strncmp(assignment, CONFIG_PREFIX, strlen(CONFIG_PREFIX)))
-		return false;
+		return CONFIG_FINE;
 	snprintf(name, sizeof(name), "%.*s", (int)(value - assignment), assignment);
 	row = row_named(assignment, (size_t)(value - assignment));
 	value++;
-	if (!row)
+	if (!row) {
 		snprintf(text, room,
 			 "%s is no variable of uroce: did you mean %s? (`uroce help environment` lists all)", name,
 			 nearest(name));
-	else if (*value && !config_value_allowed(row, value))
-		snprintf(text, room, "%s=%s means nothing: allowed is %s; using the default, %s", name, value,
-			 row->values, *row->initial ? row->initial : "unset");
-	else
-		return false;
-	return true;
+		return CONFIG_UNKNOWN;
+	}
+	if (!*value || config_value_allowed(row, value))
+		return CONFIG_FINE;
+	snprintf(text, room, "%s=%s means nothing: allowed is %s", name, value, row->values);
+	return CONFIG_WRONG;
+}
+
+bool config_is_right(void (*say)(enum config_fault fault, const char *text, void *arg), void *arg)
+{
+	char text[512];
+	bool right = true;
+
+	for (char **assignment = environ; assignment && *assignment; assignment++) {
+		enum config_fault fault = config_complaint(*assignment, text, sizeof(text));
+
+		if (fault != CONFIG_FINE)
+			say(fault, text, arg);
+		right &= fault != CONFIG_WRONG;
+	}
+	return right;
 }

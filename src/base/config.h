@@ -51,8 +51,15 @@ bool config_file(enum config variable, char *out, size_t room);
 /* WORDS: the index of each word, at most `room`. Returns their number. */
 int config_words(enum config variable, int *index, int room);
 
-/* Checks the assignment "NAME=value" and writes the mistake to `text`. False: no mistake, or not a variable of
- * uroce. */
-bool config_complaint(const char *assignment, char *text, size_t room);
+enum config_fault {
+	CONFIG_FINE,
+	CONFIG_UNKNOWN, /* the name begins as ours do, and is none of them */
+	CONFIG_WRONG,	/* the value means nothing: what depends on it may not begin */
+};
+
+/* Checks the assignment "NAME=value" and writes the mistake to `text`. */
+enum config_fault config_complaint(const char *assignment, char *text, size_t room);
+/* Says each mistake in the environment. False: a value is wrong. */
+bool config_is_right(void (*say)(enum config_fault fault, const char *text, void *arg), void *arg);
 
 #endif

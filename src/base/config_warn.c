@@ -2,23 +2,26 @@
 #include "base/config_warn.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include "base/config.h"
 #include "base/log.h"
 
-static void config_warn(void)
-{
-	char text[512];
+static bool right;
 
-	for (char **assignment = environ; assignment && *assignment; assignment++)
-		if (config_complaint(*assignment, text, sizeof(text)))
-			log_warn("%s", text);
+static void config_say(enum config_fault fault, const char *text, void *arg)
+{
+	uroce_log(fault == CONFIG_WRONG ? LOG_ERROR : LOG_WARN, "%s", text);
 }
 
-void config_warn_once(void)
+static void config_check(void)
+{
+	right = config_is_right(config_say, NULL);
+}
+
+bool config_check_once(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, config_warn);
+	pthread_once(&once, config_check);
+	return right;
 }

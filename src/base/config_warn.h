@@ -4,8 +4,10 @@
 #ifndef UROCE_CONFIG_WARN_H
 #define UROCE_CONFIG_WARN_H
 
-/* Warns about each wrong variable in the environment, once per process. A child of fork() does not repeat it. Any
- * thread. */
-void config_warn_once(void);
+#include <stdbool.h>
+
+/* False: a variable in the environment has a value that means nothing. Says what is wrong with each, once per process.
+ * A child of fork() does not repeat it. Any thread. */
+bool config_check_once(void);
 
 #endif

@@ -10,7 +10,8 @@ enum trace_point {
 	TRACE_POINTS
 };
 
-/* Reason of the point "drop", after those of the engine's enum verdict. */
-#define DROP_BY_FAULT 10
+/* Reasons of the point "drop", after those of the engine's enum verdict. */
+#define DROP_BY_FAULT  10
+#define DROP_REFERENCE 11 /* the payload is asked for, which a packet referred to: onesided.c */
 
 #endif

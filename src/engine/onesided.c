@@ -539,13 +539,14 @@ static enum share_way way_to(const struct qp *qp, const struct ibv_sge *sge)
 }
 
 /* True if a payload may be referred to. Not of a WRITE without immediate data: a local peer's memory is written without
- * a packet. */
+ * a packet. A peer that needs packets shows no QP: it would ask for the payload by a NAK. */
 bool onesided_may_refer(const struct qp *qp, struct wqe *w)
 {
 	enum share_way way = SHARE_ON_GPU;
 
 	if (!(wqe_is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) || (w->flags & IBV_SEND_INLINE) ||
-	    !qp->reach || !qp->req.lossless || qp->req.plain || qp->needs_packets)
+	    !qp->reach || !qp->req.lossless || qp->req.plain || qp->needs_packets ||
+	    !reach_is_open(qp->reach, &qp->reach_pair))
 		return false;
 	for (uint32_t i = 0; i < w->num_sge; i++)
 		if (w->sge[i].length)

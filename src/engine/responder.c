@@ -119,7 +119,8 @@ static void responder_refuse(struct qp *qp, const struct packet *p, enum verdict
 
 	if (!outcome[verdict].nak && !outcome[verdict].fatal)
 		return;
-	trace(drop, qp->base.qp_num, p->psn.v, p->opcode, verdict, 0, 0);
+	trace(drop, qp->base.qp_num, p->psn.v, p->opcode,
+	      verdict == GAP && p->pieces && psn_equal(p->psn, r->expected) ? DROP_REFERENCE : verdict, 0, 0);
 	if (outcome[verdict].nak) {
 		r->nak_psn = r->expected;
 		responder_refused(r, verdict == GAP ? REFUSED_GAP : REFUSED_OTHER);

@@ -122,7 +122,8 @@ const char *drop_name(uint64_t reason)
 					   "access denied",
 					   "the receive's memory cannot be written",
 					   "invalidates no window of the QP",
-					   "dropped by a fault rule"};
+					   "dropped by a fault rule",
+					   "its payload, in the sender's memory, is out of reach and asked for"};
 
 	return NAME_OF(name, reason);
 }

@@ -13,7 +13,7 @@ const char *status_name(uint64_t wc_status);	 /* such as "IBV_WC_SUCCESS" */
 /* ACK, or the kind of NAK. */
 const char *syndrome_name(uint64_t syndrome);
 const char *retry_name(uint64_t reason); /* the engine's enum retry_reason */
-const char *drop_name(uint64_t reason);	 /* the responder's enum verdict, or DROP_BY_FAULT */
+const char *drop_name(uint64_t reason);	 /* the responder's enum verdict, or a DROP_ */
 
 const char *qp_type_name(uint64_t type);	   /* enum ibv_qp_type, such as "RC" */
 const char *qp_state_name(uint64_t state);	   /* enum ibv_qp_state, such as "RTS" */

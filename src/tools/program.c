@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "tools/command.h"
 #include "tools/library.h"
 
@@ -142,10 +143,19 @@ int program_has_no_library(const struct command *command)
 	return EXIT_CANNOT_RUN;
 }
 
+/* A name that is unknown is told by the library. */
+static void complain_of_value(enum config_fault fault, const char *text, void *arg)
+{
+	if (fault == CONFIG_WRONG)
+		complain(arg, "%s", text);
+}
+
 int program_prepare(const struct command *command, const char *name, char path[PATH_MAX])
 {
 	const char *why;
 
+	if (!config_is_right(complain_of_value, (void *)command))
+		return EXIT_USAGE;
 	if (!program_find(name, path, PATH_MAX)) {
 		int error = errno;
 

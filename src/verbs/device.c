@@ -22,8 +22,7 @@ PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	struct device **list = calloc(DEVICE_LIMIT + 1, sizeof(*list));
 	int count;
 
-	config_warn_once();
-	count = list ? devices_list(list) : -ENOMEM;
+	count = !list ? -ENOMEM : config_check_once() ? devices_list(list) : -EINVAL;
 	if (num_devices)
 		*num_devices = max_of(count, 0);
 	msan_wrote(num_devices, sizeof(*num_devices));

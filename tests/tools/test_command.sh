@@ -199,8 +199,14 @@ check "... of a queue pair that is not there" 0 'None of the' uroce trace --qpn 
 
 check "a trace that cannot be written is complained of, and the program runs" 0 'no trace: UROCE_TRACE=/nowhere/x' \
 	env UROCE_TRACE=/nowhere/x uroce run ibv_devinfo
-check "a value that means nothing is warned of" 0 'UROCE_LOG=bogus means nothing: allowed is error|warn|info|debug' \
-	env UROCE_LOG=bogus uroce run ibv_devinfo
+check "a value that means nothing is refused" 2 'UROCE_LOG=bogus means nothing: allowed is error|warn|info|debug' \
+	env UROCE_LOG=bogus uroce run touch began
+check "... before the program begins" 1 '' test -e began
+check "... nor with an adapter that there is not" 2 'UROCE_ADAPTER=cx99 means nothing: allowed is uroce|cx5|' \
+	uroce run --adapter=cx99 true
+check "... nor under check" 2 'UROCE_LINK=cable means nothing: allowed is udp|packet' env UROCE_LINK=cable uroce check true
+check "... without the command it has no devices" 255 'UROCE_LOCAL=maybe means nothing' \
+	env UROCE_LOCAL=maybe LD_PRELOAD="$UROCE_PRELOAD" ibv_devinfo
 check "a name that is nearly one of ours, too" 0 'UROCE_LOCL is no .*: did you mean UROCE_LOCAL?' \
 	env UROCE_LOCL=off uroce run ibv_devinfo
 check "... once, by a program and its children" 0 '^1$' sh -c 'UROCE_LOCL=off uroce devices 2>&1 | grep -c LOCL'

@@ -74,6 +74,22 @@ uroce fault $server clear
 uroce fault $client add "in ACK every 30: corrupt icrc" >/dev/null
 check "... or one of the receiver" 0 counted until_icrc $client
 check "... and both go on" 0 both sh -c "kill -0 $client $server && echo both"
+# unchanged RULE: what a pair of which the server has the rule traces of NAKs and repetitions.
+unchanged() {
+	kill "$client" "$server" 2>/dev/null
+	wait "$client" "$server"
+	# shellcheck disable=SC2086
+	uroce run -t s.trace -f "$1" ibv_rc_pingpong -g 0 -s 4096 -n 5 >server 2>&1 &
+	server=$!
+	until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || break; done
+	uroce run -t c.trace ibv_rc_pingpong -g 0 -s 4096 -n 5 127.0.0.1 >client 2>&1 || cat client
+	wait $server
+	uroce trace s.trace c.trace | grep -E 'NAK|sent again|not used' || echo nothing
+}
+export UROCE_LOCAL=on
+for rule in 'out SEND nth 1000000: drop' 'in SEND nth 1000000: drop'; do
+	check "a rule that never fires changes nothing: $rule" 0 '^nothing$' unchanged "$rule"
+done
 check "nothing begins with a rule for a device that is not there" 1 "UROCE_FAULT: there is no device 'mlx5_9'" \
 	uroce run -f "time device mlx5_9 after 1s: fatal" ibv_rc_pingpong -g 0
 finish

@@ -26,16 +26,13 @@
 #include "check/objects.h"
 #include "check/request.h"
 #include "check/scope.h"
+#include "check/tuned.h"
 
 #define TABLE_NAME "uroce-accesses-1" /* the number is the layout's version */
 #define PROCESSES  64u
 #define ACCESSES   64u	 /* max of a process; of more, the oldest are forgotten */
 #define OWNERS	   4096u /* process numbers whose last notice of a write has a place */
 #define FOUND	   16u	 /* findings that wait for a report */
-/* Times that change with each post are written this far ahead, because other processes read them: fewer writes. */
-#define NEWEST_AHEAD (10 * USEC)
-#define TOLD_AHEAD   (100 * USEC)
-#define PATIENCE     (2 * SEC) /* max time to find or create the table */
 
 /* Owner of an access in one word: process, queue pair, and whether the access writes. */
 #define WHO_WRITES	 (1u << 24)
@@ -125,7 +122,7 @@ static int find_table(void)
 	if (lock < 0)
 		lock = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	if (lock >= 0)
-		own_file_lock(lock, PATIENCE);
+		own_file_lock(lock, TABLE_WAIT);
 	fd = high_fd(memfd_of_any(TABLE_NAME, sizeof(struct table)));
 	if (fd < 0)
 		fd = memfd_of_size(TABLE_NAME, 0, sizeof(struct table));

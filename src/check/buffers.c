@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A buffer belongs to the adapter from the post to the poll of the completion. Digests show whether the program has
- * written to it: for sent bytes, at the post and at the poll; for received bytes, at the post, just before the bytes
- * come, when they are in memory, and at the poll. */
+ * written to it: for sent bytes, at the post and at the poll; for received bytes, when they are in memory and at the
+ * poll; of some receives also at the post and just before the bytes come. */
 #include "check/buffers.h"
 
 #include <infiniband/verbs.h>
@@ -18,19 +18,10 @@
 #include "check/request.h"
 #include "check/scope.h"
 #include "check/stack.h"
+#include "check/tuned.h"
 #include "memory/fault.h"
 #include "object/mr.h"
 #include "object/qp.h"
-
-#define DIGEST_MOST (1u << 20) /* max bytes of an SGE */
-/* The first requests of each thread are digested as a whole, then one in WHOLE_THEN; of the others, long SGEs only
- * at both ends. */
-#define WHOLE_FIRST 256u
-#define WHOLE_THEN  8u
-#define END	    2048u /* bytes */
-/* The first blocks of a receive are small. */
-#define SMALL_BLOCKS 16u
-#define BLOCK	     64u
 
 struct digesting {
 	const struct request *request;
@@ -74,8 +65,8 @@ __attribute__((no_sanitize("thread"))) static uint64_t digest_add(uint64_t diges
 
 static uint64_t digest_ends(uint64_t digest, const char *at, uint32_t length)
 {
-	digest = digest_add(digest, at, END);
-	return digest_add(digest, at + length - END, END);
+	digest = digest_add(digest, at, DIGEST_END);
+	return digest_add(digest, at + length - DIGEST_END, DIGEST_END);
 }
 
 static void digest_request(void *arg)
@@ -89,8 +80,9 @@ static void digest_request(void *arg)
 		uint32_t length = min_of(r->sge[i].length, left);
 
 		left -= length;
-		d->digest = r->ends_only && length > 2 * END ? digest_ends(d->digest, at, length)
-							     : digest_add(d->digest, at, min_of(length, DIGEST_MOST));
+		d->digest = r->ends_only && length > 2 * DIGEST_END
+				    ? digest_ends(d->digest, at, length)
+				    : digest_add(d->digest, at, min_of(length, DIGEST_MOST));
 	}
 }
 
@@ -125,11 +117,12 @@ static bool is_changed(const struct request *r)
 
 static uint32_t block_end(const struct request *r, uint32_t i)
 {
-	uint32_t length = min_of(r->sge[0].length, DIGEST_MOST), rest = length - min_of(length, SMALL_BLOCKS * BLOCK);
-	uint32_t step = (rest / (REQUEST_BLOCKS - SMALL_BLOCKS) / BLOCK + 1) * BLOCK;
+	uint32_t length = min_of(r->sge[0].length, DIGEST_MOST),
+		 rest = length - min_of(length, SMALL_BLOCKS * DIGEST_BLOCK);
+	uint32_t step = (rest / (REQUEST_BLOCKS - SMALL_BLOCKS) / DIGEST_BLOCK + 1) * DIGEST_BLOCK;
 
-	return min_of(length,
-		      i < SMALL_BLOCKS ? (i + 1) * BLOCK : SMALL_BLOCKS * BLOCK + (i + 1 - SMALL_BLOCKS) * step);
+	return min_of(length, i < SMALL_BLOCKS ? (i + 1) * DIGEST_BLOCK
+					       : SMALL_BLOCKS * DIGEST_BLOCK + (i + 1 - SMALL_BLOCKS) * step);
 }
 
 struct blocks {
@@ -177,21 +170,24 @@ static bool is_filled(const struct request *r, uint32_t length)
 {
 	uint32_t i = r->changed_block;
 
-	return i < SMALL_BLOCKS ? i * BLOCK < length : i < REQUEST_BLOCKS && block_end(r, i) <= length;
+	return i < SMALL_BLOCKS ? i * DIGEST_BLOCK < length : i < REQUEST_BLOCKS && block_end(r, i) <= length;
 }
 
 /* ---- from post to poll ---- */
 
 void buffers_begin(struct request *r)
 {
-	static _Thread_local uint32_t count;
+	static _Thread_local uint32_t counts[2]; /* of receives, of sends */
+	uint32_t count;
 
 	if (!check_wants(CHECK_BUFFERS) || !r->sges)
 		return;
-	r->ends_only = ++count > WHOLE_FIRST && count % WHOLE_THEN;
+	count = ++counts[r->is_send];
+	r->ends_only = count > WHOLE_FIRST && count % WHOLE_THEN;
+	r->is_followed = !r->is_send;
 	if (r->is_send)
 		digest_take(r);
-	else
+	else if (!r->ends_only || asan_is_there())
 		take_blocks(r);
 }
 
@@ -215,7 +211,7 @@ void buffers_placed(struct request *r, uint32_t length)
 	r->length = length;
 	r->was_written |= r->blocks && is_filled(r, length);
 	asan_give(r);
-	if (r->has_digest || r->blocks)
+	if (r->has_digest || r->is_followed)
 		digest_take(r);
 	asan_take(r);
 	pages_resume(r);

@@ -20,10 +20,9 @@
 #include "base/wrap.h"
 #include "check/scope.h"
 #include "check/stack.h"
+#include "check/tuned.h"
 
-#define NAMES	128
-#define NARROW	40 /* columns: narrower terminals wrap by themselves */
-#define FURTHER 2  /* columns: indentation of a continued line */
+#define NAMES 128
 
 /* A finding that was reported. */
 struct told {

@@ -22,13 +22,11 @@
 #include "check/request.h"
 #include "check/scope.h"
 #include "check/stack.h"
+#include "check/tuned.h"
 #include "memory/fault.h"
 #include "memory/maps.h"
 #include "object/mr.h"
 
-#define SLOTS	  1024u /* max of protected page ranges; each takes at most two mappings */
-#define NOTES	  64u
-#define VERIFIED  256u
 #define OURS_NEAR 3u /* max distance in frames of the function of uroce that made an access */
 #define HANDLER	  8u /* max frames of the handler itself */
 
@@ -60,13 +58,13 @@ static enum pages_mode mode; /* constant after pages_start() */
 static uint64_t page;
 /* Guards all below; signals are blocked while it is held. */
 static struct lock pages_lock = LOCK_RANKED(CHECK_PAGES);
-static struct slot slots[SLOTS];
+static struct slot slots[PAGE_SLOTS];
 static uint32_t slots_used; /* one past the highest slot ever used */
-static struct note notes[NOTES];
+static struct note notes[PAGE_NOTES];
 static _Atomic uint32_t noted, told;
 static struct {
 	uint64_t start, end;
-} verified[VERIFIED]; /* memory that is known to be readable and writable; guarded by objects_lock */
+} verified[PAGES_KNOWN]; /* memory that is known to be readable and writable; guarded by objects_lock */
 
 bool pages_are_taken(void)
 {
@@ -130,7 +128,7 @@ static bool is_mapped_plainly(uint64_t start, uint64_t end)
 /* True if the rights of the pages are known, so that they can be restored. */
 static bool is_verified(const struct ibv_sge *sge, uint64_t start, uint64_t end) REQUIRES(objects_lock)
 {
-	uint32_t i = (uint32_t)(start / page % VERIFIED);
+	uint32_t i = (uint32_t)(start / page % PAGES_KNOWN);
 	const struct object *o;
 
 	if (verified[i].start == start && verified[i].end == end)
@@ -155,7 +153,7 @@ static struct slot *find_overlap(uint64_t start, uint64_t end) REQUIRES(pages_lo
 
 static struct slot *slot_take(void) REQUIRES(pages_lock)
 {
-	for (uint32_t i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < PAGE_SLOTS; i++)
 		if (slots[i].state == SLOT_FREE) {
 			slots_used = max_of(slots_used, i + 1);
 			return &slots[i];
@@ -360,10 +358,10 @@ static bool is_accessible(uint64_t at)
 static void note(struct slot *s, const ucontext_t *context, void *const frame[], uint32_t depth) REQUIRES(pages_lock)
 {
 	uint32_t n = atomic_load_explicit(&noted, memory_order_relaxed);
-	struct note *new = &notes[n % NOTES];
+	struct note *new = &notes[n % PAGE_NOTES];
 
 	s->is_written |= fault_is_write(s, context);
-	if (n - atomic_load_explicit(&told, memory_order_relaxed) == NOTES)
+	if (n - atomic_load_explicit(&told, memory_order_relaxed) == PAGE_NOTES)
 		return;
 	new->slot = *s;
 	new->how = how_touched(s, context);
@@ -433,7 +431,7 @@ static bool next_note(struct note *to)
 	n = atomic_load_explicit(&told, memory_order_relaxed);
 	any = n != atomic_load_explicit(&noted, memory_order_relaxed);
 	if (any) {
-		*to = notes[n % NOTES];
+		*to = notes[n % PAGE_NOTES];
 		atomic_store_explicit(&told, n + 1, memory_order_relaxed);
 	}
 	pages_leave(&signals);

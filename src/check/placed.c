@@ -5,8 +5,7 @@
 #include <stdatomic.h>
 
 #include "check/request.h"
-
-#define RECORDS 1024u
+#include "check/tuned.h"
 
 static struct placed records[RECORDS]; /* guarded by objects_lock */
 static _Atomic uint64_t count;

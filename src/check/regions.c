@@ -15,6 +15,7 @@
 #include "check/request.h"
 #include "check/scope.h"
 #include "check/stack.h"
+#include "check/tuned.h"
 #include "memory/fault.h"
 #include "object/mr.h"
 #include "object/qp.h"
@@ -79,8 +80,6 @@ static void check_in_flight(const struct ibv_mr *mr, const char *done)
 	f.at[0].stack = stack_here();
 	finding_report(&f);
 }
-
-#define PROBES 4096 /* per region */
 
 struct probing {
 	const char *at;

@@ -44,6 +44,7 @@ struct request {
 	bool is_send;		      /* false: a receive */
 	bool brings;		      /* bytes come to its SGEs: a receive, a READ or an atomic */
 	bool has_digest;
+	bool is_followed;      /* of a receive: its bytes are digested when they are in memory */
 	bool ends_only;	       /* digest covers the first and the last bytes only */
 	bool is_ours;	       /* asan.h: the addresses are the program's, so the sanitizer knows the memory */
 	bool is_taken;	       /* asan.h: the sanitizer has been told that the memory is not the program's */

@@ -6,6 +6,33 @@
 /* stacks */
 #define RULES 2048 /* return addresses whose unwind rule is kept: 32 KiB; reading one again takes 120 ns */
 
+/* digests of buffers: 18 GB/s; docs/speed.md, "Checked" */
+#define DIGEST_MOST  (1u << 20) /* bytes of an SGE at most */
+#define WHOLE_FIRST  256u  /* first sends, and receives, of a thread that are digested as a whole at each step ... */
+#define WHOLE_THEN   8u	   /* ... then one in so many: a program makes its mistakes again and again */
+#define DIGEST_END   2048u /* bytes at both ends of a long SGE of the others */
+#define SMALL_BLOCKS 16u   /* first blocks of a receive, which are small, as messages often are */
+#define DIGEST_BLOCK 64u   /* bytes of a small block: a cache line */
+#define RECORDS	     1024u /* stores of the adapter that are remembered: more than one poll takes in */
+
+/* pages in flight */
+#define PAGE_SLOTS \
+	1024u /* ranges of pages that are protected; each takes up to two of the 65530 mappings of a process */
+#define PAGE_NOTES  64u	 /* accesses that wait for a report */
+#define PAGES_KNOWN 256u /* ranges that are known to be readable and writable: reading /proc/self/maps takes 20 us */
+
+/* races across processes */
+#define NEWEST_AHEAD (10 * USEC)  /* ns that the time of the last post is written ahead: fewer shared writes */
+#define TOLD_AHEAD   (100 * USEC) /* ns, the same of the last notice */
+#define TABLE_WAIT   (2 * SEC)	  /* ns to find or create the table at most */
+
+/* mappings */
+#define PROBES 4096 /* looks at the memory of a region that is deregistered, at most */
+
+/* text */
+#define NARROW	40 /* columns: narrower terminals wrap by themselves */
+#define FURTHER 2  /* columns that a continued line is indented */
+
 /* objects that were destroyed */
 #define DESTROYED_MOST 256u /* objects: the last ones, which are known if they are used again */
 #define KEPT_MOST      256u /* pieces of their memory that are not freed yet */

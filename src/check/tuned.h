@@ -19,7 +19,7 @@
 #define PAGE_SLOTS \
 	1024u /* ranges of pages that are protected; each takes up to two of the 65530 mappings of a process */
 #define PAGE_NOTES  64u	 /* accesses that wait for a report */
-#define PAGES_KNOWN 256u /* ranges that are known to be readable and writable: reading /proc/self/maps takes 20 us */
+#define PAGES_KNOWN 256u /* ranges known to be readable and writable, without reading /proc/self/maps */
 
 /* races across processes */
 #define NEWEST_AHEAD (10 * USEC)  /* ns that the time of the last post is written ahead: fewer shared writes */
@@ -38,12 +38,12 @@
 #define KEPT_MOST      256u /* pieces of their memory that are not freed yet */
 
 /* ends of the process */
-#define COPY_STACK (256 << 10) /* bytes of the stack of a copy that reports; libdw takes 20 KiB */
-#define COPY_TIME  5	       /* s until a copy that waits for malloc(3) ends; a report takes 0.3 s */
+#define COPY_STACK (256 << 10) /* bytes of the stack of a copy that reports, for libdw; not measured */
+#define COPY_TIME  5	       /* s until a copy that waits for malloc(3) ends; not measured */
 
 /* waits for events */
 #define ARM_WAITS 16	      /* armings of a CQ before which a completion that is on its way may come ... */
-#define ARM_WAIT  (1 * MSEC)  /* ... for this time, ns; a round trip on one host takes 10 us */
+#define ARM_WAIT  (1 * MSEC)  /* ... for this time, ns: several round trips; not measured */
 #define ACK_WAIT  1	      /* s: for acknowledgements that another thread is about to give */
 #define ACK_LOOKS (10 * MSEC) /* ns between looks for one, without a condition to wait for */
 

@@ -35,7 +35,7 @@ packages = @tools/install-packages
 ninja = ninja -j$(JOBS) -C
 
 .PHONY: all demo test check gpu lint pyverbs asan ubsan tsan msan valgrind coverage fuzz fuzz-coverage bench bench-flood bench-loss bench-rxe count \
-	interop interop-quick soak arm64 s390x bullseye trixie dist deb wheel image packages site \
+	interop interop-quick interop-conform soak arm64 s390x bullseye trixie dist deb wheel image packages site \
 	install uninstall format clean
 
 all:
@@ -151,6 +151,12 @@ interop interop-quick:
 	$(packages) $(INTEROP_PACKAGES)
 	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD)
 	@interop/run $(if $(filter %-quick,$@),--quick) $(BUILD)
+
+# The rules of uroce conform on the kernel's rxe; DOCUMENT=--write: into docs/conformance.md.
+interop-conform:
+	$(packages) $(INTEROP_PACKAGES)
+	@$(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) conform/uroce-conform
+	@interop/conform $(DOCUMENT) $(BUILD)
 
 bench-rxe:
 	$(packages) $(INTEROP_PACKAGES)

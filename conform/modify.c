@@ -105,6 +105,11 @@ static void check_variant(unsigned i)
 	if (error == EOPNOTSUPP ||
 	    (error && takes && v->bit & APM && !(near->attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG)))
 		lacking("%s: %s", v->what == BARE ? state_name(v->to) : attribute_name(v->bit), strerror(error));
+	if (takes && v->bit == IBV_QP_ALT_PATH && near->port.link_layer == IBV_LINK_LAYER_ETHERNET) {
+		if (error)
+			lacking("alternate paths on RoCE: %s", errno_name(error));
+		unusual("an alternate path on RoCE, where Linux's _ib_modify_qp() has none");
+	}
 	if (!error && !takes && v->from == IBV_QPS_RESET && v->to == IBV_QPS_ERR)
 		unusual("it is accepted (IBTA permits ERR from any state)");
 	if (takes)

@@ -199,7 +199,7 @@ static void many_reads(void)
 static void bad_in_list(void)
 {
 	struct pair p = make_pair(IBV_QPT_RC);
-	struct ibv_sge sge = at(HERE, 8);
+	struct ibv_sge sge = at(HERE, 8), sges[CALL_SGES + 1];
 	struct ibv_send_wr wr[3] = {0}, *bad = NULL;
 	struct ibv_wc wc;
 
@@ -213,9 +213,14 @@ static void bad_in_list(void)
 		wr[i].wr.rdma.remote_addr = far->arena + THERE;
 		wr[i].wr.rdma.rkey = far->rkey;
 	}
-	wr[1].num_sge = 1000;
+	for (int i = 0; i <= CALL_SGES; i++)
+		sges[i] = at(HERE, 1);
+	wr[1].sg_list = sges;
+	wr[1].num_sge = (int)p.a.cap.max_send_sge + 1;
+	if (wr[1].num_sge > CALL_SGES + 1)
+		lacking("fewer than %d SGEs", CALL_SGES);
 	if (!ibv_post_send(p.a.ptr, wr, &bad))
-		wrong("1000 SGEs are taken");
+		wrong("more SGEs than granted are taken");
 	expect("bad_wr", (long)(bad - wr), 1);
 	expect_status(near, p.a.scq, 0, IBV_WC_SUCCESS);
 	if (poll_cq(near, p.a.scq, 5, &wc))
@@ -419,6 +424,8 @@ static void builder_full(void)
 		ibv_wr_set_sge(qx, near->lkey, near->arena + HERE, 8);
 	}
 	error = ibv_wr_complete(qx);
+	if (error == ENOSPC)
+		unusual("ENOSPC");
 	expect_errno("ibv_wr_complete", error, ENOMEM);
 	do_post(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
 	expect_status(near, p.a.scq, 2, IBV_WC_SUCCESS);

@@ -10,6 +10,7 @@ import alone
 
 SOURCE = os.environ.get("UROCE_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = os.path.join(SOURCE, "docs/conformance.md")
+BEGIN, END = "<!-- uroce: CONFORM=--write tests/tools/test_conform.py -->\n", "<!-- end of uroce -->\n"
 # rules that uroce breaks, and why that is not mended yet
 BROKEN = {}
 ADAPTERS = ["cx5", "cx6", "cx6lx", "cx7", "irdma", "mlx4", "cx4lx", "rxe", "siw", "bnxt_re", "ionic", "efa", "apple", "ib"]
@@ -65,15 +66,31 @@ def tables(found):
         yield ""
 
 
+def by_server():
+    """The far ends at a server, as on another host: the rules that are wrong, or None if there is no result."""
+    server = subprocess.Popen(["uroce", "conform", "--server"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not subprocess.check_output(["ss", "-Hltn", "sport = :18516"]):
+            assert server.poll() is None, "the server has ended"
+        done = subprocess.run(["uroce", "conform", "--client", "127.0.0.1", "--json", "--only", "data", "--only", "status", "--only", "cm"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    finally:
+        server.terminate()
+        server.wait()
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [row["rule"] + ": " + row["seen"] for row in rows if row["verdict"] == "wrong"] if rows else None
+
+
 def compare(lines):
     """With the page; or writes it."""
     with open(PAGE) as f:
-        text, mark, old = f.read().partition("| rules |")
+        before, _, rest = f.read().partition(BEGIN)
+    old, _, after = rest.partition(END)
     if os.environ.get("CONFORM") == "--write":
         with open(PAGE, "w") as f:
-            f.write(text + lines.rstrip("\n") + "\n")
+            f.write(before + BEGIN + lines + END + after)
         return True
-    lacking = [line for line in lines.splitlines() if line not in (mark + old).splitlines() and
+    lacking = [line for line in lines.splitlines() if line not in old.splitlines() and
                (os.getuid() == 0 or not line.startswith(tuple("| " + family for family in PRIVILEGED)))]
     print("not ok" if lacking else "ok", "- docs/conformance.md has these numbers")
     print(*("#   " + line for line in lacking), sep="\n")
@@ -81,7 +98,7 @@ def compare(lines):
 
 
 def main():
-    alone.enter(["ip"])
+    alone.enter(["ip", "ss"])
     os.environ["UROCE_DEVICES"] = "lo"
     os.environ["PATH"] = os.path.join(os.environ["UROCE_BUILD"], "conform") + ":" + os.environ["PATH"]
     failed = False
@@ -103,6 +120,9 @@ def main():
         if verdicts[0] != verdicts[1]:
             print(f"not ok - {name} differs from {ALIKE[0]}")
             failed = True
+    wrong = by_server()
+    print("not ok" if wrong or wrong is None else "ok", "- by --server and --client", *wrong or [])
+    failed |= bool(wrong) or wrong is None
     failed |= not compare("".join(line + "\n" for line in tables(found)))
     sys.exit(failed)
 

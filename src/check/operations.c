@@ -445,17 +445,23 @@ static void spoil(struct ibv_wc *wc, bool is_datagram)
 	msan_spoil(&wc->opcode, sizeof(wc->opcode));
 }
 
-/* Begins a poll, which ends by poll_ends(). NULL: the CQ is not known. */
-static struct watch *poll_begins(const struct ibv_cq *cq)
+/* Notes a poll, and begins it if it `holds` the CQ: poll_ends() ends it. NULL: the CQ is not known. */
+static struct watch *note_poll(const struct ibv_cq *cq, bool holds)
 {
 	struct watch *w;
 	struct object *o;
 
+	failure_polls();
+	tell_found();
 	lock_take(&objects_lock);
 	o = object_find(CHECK_CQ, cq);
 	w = o ? o->watch : NULL;
-	if (w)
-		atomic_fetch_add_explicit(&w->pollers, 1, memory_order_relaxed);
+	if (w) {
+		w->polled = true;
+		w->is_late = false;
+		w->by = w->polled_by = pthread_self();
+		atomic_fetch_add_explicit(&w->pollers, holds, memory_order_relaxed);
+	}
 	lock_drop(&objects_lock);
 	return w;
 }
@@ -467,26 +473,10 @@ static void poll_ends(struct watch *w)
 		atomic_fetch_sub_explicit(&w->pollers, 1, memory_order_release);
 }
 
-static void note_poll(const struct ibv_cq *cq)
-{
-	struct object *o;
-
-	failure_polls();
-	tell_found();
-	lock_take(&objects_lock);
-	o = object_find(CHECK_CQ, cq);
-	if (o && o->watch) {
-		o->watch->polled = true;
-		o->watch->is_late = false;
-		o->watch->by = o->watch->polled_by = pthread_self();
-	}
-	lock_drop(&objects_lock);
-}
-
 /* Polls a CQ that another thread may be about to destroy. */
 static int poll_known(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
-	struct watch *w = poll_begins(cq);
+	struct watch *w = note_poll(cq, true);
 	int count;
 
 	if (!w && check_dead(CHECK_CQ, cq, "polled"))
@@ -503,7 +493,6 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 	msan_polled(wc, count);
 	if (check_is_paused())
 		return count;
-	note_poll(cq);
 	for (int i = 0; i < count; i++) {
 		bool is_datagram =
 			settle(wc[i].qp_num, wc[i].wr_id, wc[i].status == IBV_WC_SUCCESS, wc[i].opcode & IBV_WC_RECV);
@@ -521,14 +510,14 @@ static int check_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 void check_polled_none(const struct ibv_cq *cq)
 {
 	if (!check_is_paused())
-		note_poll(cq);
+		note_poll(cq, false);
 }
 
 void check_polled_one(const struct ibv_cq *cq, uint32_t qpn, uint64_t wr_id, enum ibv_wc_status status, bool is_receive)
 {
 	if (check_is_paused())
 		return;
-	note_poll(cq);
+	note_poll(cq, false);
 	settle(qpn, wr_id, status == IBV_WC_SUCCESS, is_receive);
 	if (status != IBV_WC_SUCCESS && check_wants(CHECK_HABITS))
 		failure_note(qpn, status, 0);

@@ -81,7 +81,8 @@ static const struct command commands[] = {
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n",
 	 doctor_command},
 	{"explain", "CODE | --list | FILE...", "say what a cause means, or what a program waits for",
-	 "CODE is the vendor_err of a completion, or that of a message, \"(cause 0x...)\".\n"
+	 "CODE is the vendor_err of a completion, or that of a message, \"(cause 0x...)\",\n"
+	 "or a name of --list; or the status of a completion: 12, IBV_WC_RETRY_EXC_ERR.\n"
 	 "FILE is a trace, of a program that runs or has ended; ./1 is a file, 1 a code.\n"
 	 "  -l, --list          the codes and names of all causes\n"
 	 "  exit status: 0, or 1 if there is no such code\n",

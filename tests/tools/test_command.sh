@@ -37,7 +37,11 @@ done
 
 check "explain of a cause" 0 '^0x214 RKEY_BOUNDS: the peer' uroce explain 0x214
 check "... of a request that was flushed behind it" 0 'was flushed' uroce explain 0x1214
-check "... of what is none" 1 'no cause 7' uroce explain 7
+check "... by its name" 0 '^0x214 RKEY_BOUNDS: the peer' uroce explain RKEY_BOUNDS
+check "... of a status" 0 '^vendor_err 0x121 NO_ANSWER: the peer does not answer' uroce explain 12
+check "... by its name" 0 '^vendor_err 0x127 PEER_PSN: ' uroce explain IBV_WC_RETRY_EXC_ERR
+check "... that is flushed" 0 'look at the first completion with another status' uroce explain WR_FLUSH_ERR
+check "... of what is none" 1 'no cause 99' uroce explain 99
 check "... of nothing" 2 'give the code' uroce explain
 check "... all of them" 0 '0x401  SEND_QUEUE_FULL' uroce explain --list
 check "fault without a process" 2 'give a process id first' uroce fault

@@ -389,6 +389,7 @@ static const struct adapter adapters[] = {
 		.no_more_qps = EBUSY,
 		.types = BIT(IBV_QPT_UC),
 		.lacks = ~BIT(IBV_WR_SEND),
+		.waits = true,
 	},
 };
 static_assert(ARRAY_SIZE(adapters) == ADAPTERS, "a row for each");

@@ -22,6 +22,7 @@ struct adapter {
 	uint32_t lacks;		     /* enum ibv_wr_opcode bits that no queue pair has */
 	bool odp;		     /* on-demand paging, and whatever else uroce has beyond `attr` */
 	bool infiniband;	     /* link layer */
+	bool waits;		     /* a SEND waits for a receive, also without acknowledgements */
 };
 
 const struct adapter *adapter(void);

@@ -45,7 +45,7 @@ static uint32_t most_bytes(const struct qp *qp, const struct flow *f)
 /* Messages that a sender may send without a grant. */
 static uint32_t free_messages(const struct qp *qp)
 {
-	return qp->req.uncredited ? NO_LIMIT : FREE_MESSAGES;
+	return qp->req.uncredited ? NO_LIMIT : qp->asks_first ? 0 : FREE_MESSAGES;
 }
 
 static bool is_full(const struct qp *qp, const struct flow *f, const struct wqe *w)

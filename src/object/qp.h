@@ -285,6 +285,7 @@ struct qp {
 	bool cq_lost;		/* a completion found its CQ full: the QP is going to fail */
 	bool comm_est : 1;	/* IBV_EVENT_COMM_EST was reported */
 	bool needs_packets : 1; /* a rule may hit its packets, so no access replaces one: engine_set_lane() */
+	bool asks_first : 1;	/* UC: no message goes without a grant, as over Thunderbolt. Constant */
 	uint8_t transport;	/* enum transport of its opcodes. Constant, as all up to `srq` */
 	bool sig_all;
 	struct hca *hca;

@@ -194,6 +194,7 @@ static struct ibv_qp *make_qp(struct ibv_context *context, struct ibv_qp_init_at
 	}
 	lock_take(&qp->lock); /* qps_fail() can already find it */
 	qp->base.context = context;
+	qp->asks_first = adapter()->waits;
 	grant_inline(qp);
 	lock_drop(&qp->lock);
 	qp->base.qp_context = attr->qp_context;

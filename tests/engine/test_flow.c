@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/flow.h"
 #include "fixture.h"
 #include "object/cq_poll.h"
 
@@ -148,6 +149,24 @@ static void a_new_peer_is_not_run_over(void **state)
 	assert_int_equal(polled(f), 44);
 	assert_int_equal(look(f).packets, 44);
 	assert_false(fixture_wait_deadline(f));
+}
+
+/* As over Thunderbolt: the first message waits for a receive, too. */
+static void a_queue_pair_that_asks_first_sends_nothing_before(void **state)
+{
+	struct fixture *f = *state;
+	struct seen s;
+
+	fixture_start(f, IBV_QPS_RTS);
+	f->qp->asks_first = true;
+	flow_reset(f->qp);
+	post_sends(f, 2);
+	s = look(f);
+	assert_int_equal(s.packets, 0);
+	assert_int_equal(s.credit_requests, 1);
+	answer(f, &s.credit_request, 1);
+	assert_int_equal(look(f).packets, 1);
+	assert_int_equal(polled(f), 1);
 }
 
 static void an_answer_to_an_earlier_credit_request_says_nothing(void **state)
@@ -719,6 +738,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BOTH(short_exchanges_ask_nothing),
 		BOTH(a_new_peer_is_not_run_over),
+		UC(a_queue_pair_that_asks_first_sends_nothing_before),
 		BOTH(an_answer_to_an_earlier_credit_request_says_nothing),
 		BOTH(a_grant_answers_a_credit_request),
 		BOTH(only_the_peer_answers),

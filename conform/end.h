@@ -10,7 +10,6 @@
 
 #define ARENA	  (8u << 20) /* bytes of memory of each end, registered with all rights that it has */
 #define CALL_SGES 32
-#define CALL_WCS  16
 #define CALL_DATA 1024
 
 struct here; /* an end that is open in this process */
@@ -79,7 +78,7 @@ int resize(struct end *end, struct ibv_cq *cq, int depth);
 
 /* Waits up to that many ms for a completion. False if none came. */
 bool poll_cq(struct end *end, struct ibv_cq *cq, int ms, struct ibv_wc *wc);
-/* Waits for an asynchronous event of the end; IBV_EVENT_DEVICE_FATAL's number + 100: none came. */
+/* Waits up to that many ms for an asynchronous event of the end. Its type, or NO_EVENT. */
 int async_event(struct end *end, int ms, void **element);
 enum { NO_EVENT = -1 };
 

@@ -336,15 +336,22 @@ static int do_compare(struct here *h, struct call *c)
 	return 0;
 }
 
+/* Byte by byte, and not by memcpy(): a sanitizer would tell of races with what the adapter does there. */
+static void copy(volatile uint8_t *to, const volatile uint8_t *from, uint64_t length)
+{
+	while (length--)
+		*to++ = *from++;
+}
+
 static int do_peek(struct here *h, struct call *c)
 {
-	memcpy(c->u.data.bytes, h->arena + c->u.data.offset, c->u.data.length);
+	copy(c->u.data.bytes, h->arena + c->u.data.offset, c->u.data.length);
 	return 0;
 }
 
 static int do_poke(struct here *h, struct call *c)
 {
-	memcpy(h->arena + c->u.data.offset, c->u.data.bytes, c->u.data.length);
+	copy(h->arena + c->u.data.offset, c->u.data.bytes, c->u.data.length);
 	return 0;
 }
 

@@ -288,6 +288,17 @@ static void fail_send(struct qp *qp)
 		      state_name(seen.qp_state));
 }
 
+/* Nothing else may be modified while the send queue drains: IBTA 10.3.1.5. */
+static void await_drained(struct qp *qp)
+{
+	uint64_t until = now() + 2000000000;
+	struct ibv_qp_attr attr;
+
+	do
+		expect_errno("ibv_query_qp", query(qp, &attr), 0);
+	while (attr.sq_draining && now() < until);
+}
+
 void bring(struct qp *qp, const struct qp *peer, enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	struct ibv_qp_attr a = attributes(qp, peer);
@@ -307,6 +318,8 @@ void bring(struct qp *qp, const struct qp *peer, enum ibv_qp_state from, enum ib
 		if (error)
 			wrong("%s: from %s to %s with what that requires: %s", type_name(qp->type), state_name(from),
 			      state_name(next), strerror(error));
+		if (next == IBV_QPS_SQD)
+			await_drained(qp);
 		from = next;
 	}
 }

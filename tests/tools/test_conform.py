@@ -21,6 +21,7 @@ COLUMNS = {
     "hostile": ["uroce", "run", "--hostile=3", "uroce-conform"],
     **{name: ["uroce", "conform", "--adapter", name] for name in ADAPTERS},
 }
+QUICK = bool(os.environ.get("UROCE_QUICK"))  # with a sanitizer
 ALIKE = ["cx4lx", "cx5", "cx6", "cx6lx", "cx7"]  # one column, "cx"
 TABLES = [list(COLUMNS)[:4], ["cx", *(name for name in ADAPTERS if name not in ALIKE)]]
 LETTERS = {"unusual": "u", "not offered": "n", "wrong": "w"}
@@ -102,8 +103,9 @@ def main():
     os.environ["UROCE_DEVICES"] = "lo"
     os.environ["PATH"] = os.path.join(os.environ["UROCE_BUILD"], "conform") + ":" + os.environ["PATH"]
     failed = False
+    columns = TABLES[0] if QUICK else list(COLUMNS)
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(COLUMNS, pool.map(try_rules, COLUMNS)))
+        found = dict(zip(columns, pool.map(try_rules, columns)))
     for column, rows in found.items():
         wrong = [rule for rule, row in rows.items() if row["verdict"] == "wrong"]
         surprises = [rule for rule in wrong if not any(fnmatch.fnmatch(rule, known) for known in BROKEN)]
@@ -115,6 +117,8 @@ def main():
         if not any(fnmatch.fnmatch(rule, known) and row["verdict"] == "wrong" for rule, row in found["shm"].items()):
             print(f"not ok - {known} is not broken any more: take it out of BROKEN")
             failed = True
+    if QUICK:
+        sys.exit(failed)
     for name in ALIKE[1:]:
         verdicts = [{rule: row["verdict"] for rule, row in found[column].items()} for column in (ALIKE[0], name)]
         if verdicts[0] != verdicts[1]:

@@ -346,13 +346,6 @@ static void data_flows(void)
 	expect_status(far, t.b.rcq, 4, IBV_WC_SUCCESS);
 }
 
-static void early(void)
-{
-	struct rdma_cm_id *id = make_id(near, RDMA_PS_TCP);
-
-	expect_errno("rdma_resolve_route", simple(near, CM_ROUTE, id), EINVAL);
-}
-
 static void bound_twice(void)
 {
 	struct rdma_cm_id *id = make_id(near, RDMA_PS_TCP);
@@ -568,8 +561,6 @@ static const struct row rows[] = {
 	 "DISCONNECTED at both; err at both", server_disconnects},
 	{"disconnect/destroyed", "Linux core/cm.c: cm_destroy_id(), DREQ", "a connected id is destroyed",
 	 "DISCONNECTED at its peer", peer_is_destroyed},
-	{"state/early", "Linux core/cma.c: states of rdma_id_private", "resolve the route of a new id", "EINVAL",
-	 early},
 	{"state/bound-twice", "Linux core/cma.c: rdma_bind_addr()", "bind an id twice", "EINVAL", bound_twice},
 	{"state/no-event", "rdma_get_cm_event(3); read(2)",
 	 "rdma_get_cm_event() of a non-blocking channel without an event", "EAGAIN", without_event},

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "progress/waitfd.h"
 
-#include <poll.h>
-
 #include "base/clock.h"
 #include "loop/helper.h"
 #include "loop/loop.h"
@@ -213,21 +211,6 @@ bool waitfd_was_rung(struct waitfd *w) NO_LOCK_ANALYSIS
 	w->rung = rings;
 	lock_drop(&l->receive);
 	return rung;
-}
-
-bool waitfd_wakes(struct waitfd *w)
-{
-	struct pollfd p = {.fd = w->fd, .events = POLLIN};
-	struct loop *l = w->loop;
-	bool rung;
-
-	if (loop_is_inert(l))
-		return false;
-	lock_take(&l->receive);
-	rung = w->rung;
-	w->rung = false;
-	lock_drop(&l->receive);
-	return rung || poll(&p, 1, 0) > 0;
 }
 
 void waitfd_part(struct waitfd *w) NO_LOCK_ANALYSIS

@@ -141,12 +141,9 @@ void channel_arm(struct channel *ch)
  * an event without a completion for one with. */
 static void channel_found(struct channel *ch)
 {
-	if (atomic_load_explicit(&ch->found, memory_order_relaxed) >= FOUND_SURE || armed_last.ch != ch ||
-	    thread_sleeps() == armed_last.sleeps)
-		return;
-	if (atomic_fetch_add_explicit(&ch->found, 1, memory_order_relaxed) == FOUND_SURE - 1 &&
-	    loop_is_nonblocking(ch->base.fd))
-		atomic_store_explicit(&ch->found, FOUND_NONBLOCKING, memory_order_relaxed);
+	if (atomic_load_explicit(&ch->found, memory_order_relaxed) < FOUND_SURE && armed_last.ch == ch &&
+	    thread_sleeps() != armed_last.sleeps)
+		atomic_fetch_add_explicit(&ch->found, 1, memory_order_relaxed);
 }
 
 /* The eventfd is readable while the queue is not empty. */
@@ -208,9 +205,8 @@ static struct cq *channel_fetch(struct channel *ch) EXCLUDES(ch->lock)
 }
 
 /* The descriptor was readable, but there is no event: the program may have waited for it, so ibv_get_cq_event() must
- * neither block nor say EAGAIN. Queues an event for an armed CQ, or else for any: ibv_get_cq_event(3) allows extra
- * events, for an empty CQ. If no CQ is armed, the descriptor is parted, so that this does not repeat. False: the
- * channel has no CQ. */
+ * not block. Queues an event for an armed CQ, or else for any: ibv_get_cq_event(3) allows extra events, for an empty
+ * CQ. If no CQ is armed, the descriptor is parted, so that this does not repeat. False: the channel has no CQ. */
 static bool channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 {
 	struct cq *any = NULL, *armed = NULL;
@@ -239,14 +235,11 @@ static bool channel_look(struct channel *ch)
 	return joined;
 }
 
-/* Waits if there is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. `readable`: a
- * program that does not block may have been told so. */
-static int channel_wait(struct channel *ch, bool first, bool *readable)
+/* Waits if there is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. */
+static int channel_wait(struct channel *ch, bool first)
 {
 	bool nonblocking;
 
-	if (first && atomic_load_explicit(&ch->found, memory_order_relaxed) == FOUND_NONBLOCKING)
-		*readable |= waitfd_wakes(&ch->waitfd);
 	if (first && channel_look(ch))
 		return 0;
 	if (!first && !answers)
@@ -254,12 +247,10 @@ static int channel_wait(struct channel *ch, bool first, bool *readable)
 	answers = false;
 	nonblocking = loop_is_nonblocking(ch->base.fd);
 	if (nonblocking) {
-		atomic_store_explicit(&ch->found, FOUND_NONBLOCKING, memory_order_relaxed);
+		atomic_store_explicit(&ch->found, FOUND_SURE, memory_order_relaxed);
 		if (first)
 			loop_progress();
-		if (first || waitfd_settle(&ch->waitfd))
-			return 0;
-		return *readable && channel_tell_any(ch) ? 0 : -EAGAIN;
+		return first || waitfd_settle(&ch->waitfd) ? 0 : -EAGAIN;
 	}
 	if (waitfd_was_rung(&ch->waitfd) && channel_tell_any(ch))
 		return 0;
@@ -273,7 +264,6 @@ static int channel_wait(struct channel *ch, bool first, bool *readable)
 PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *ch = (struct channel *)channel;
-	bool readable = false;
 
 	if (hooks_any())
 		check_waited(channel);
@@ -293,7 +283,7 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 				channel_found(ch);
 			return 0;
 		}
-		error = channel_wait(ch, first, &readable);
+		error = channel_wait(ch, first);
 		if (error)
 			return fail_minus(-error);
 	}

@@ -126,7 +126,7 @@ def fi_pingpong(endpoint, provider="verbs", by_xrc=False, **row):
 
 # uDAPL's ways to connect: its library, and what that wants to know of the device
 DAPL_PORT = 15828  # where most of its programs tell each other what they are called
-DAPL = {"cma": ("ofa", "{interface} 0"), "scm": ("oscm", "uroce0 1"), "ucm": ("oucm", "uroce0 1")}
+DAPL = {"cma": ("ofa", "{interface} 0"), "scm": ("oscm", "uroce0 1"), "ucm": ("oucm", "mlx5_ib0 1")}
 
 # dtestx's server tells where it is and begins to listen afterwards, which only a client that is slower finds. So it tells
 # this first, which tells the client when that is done.
@@ -151,6 +151,8 @@ def dapl(program, way, wanted, ready=None, told=False, **row):
                        (library, device.format(interface=place.interface)))
             conf.flush()
             command, env = program + " -P uroce", ["DAT_OVERRIDE=" + conf.name]
+            if way == "ucm":
+                env.append("UROCE_ADAPTER=ib")  # it addresses by LIDs, which RoCE refuses
             s = typed_process(build, place.server, "stdbuf -oL %s -v" % command if told else command, env)
             s.until_output(ready) if ready else s.until_listening(DAPL_PORT)
             if told:

@@ -17,7 +17,6 @@
 #include "engine/owed.h"
 #include "engine/scoreboard.h"
 #include "engine/timers.h"
-#include "object/receives.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
 
@@ -316,10 +315,7 @@ static void reset(struct qp *qp)
 	scoreboard_stop(qp);
 	qp->sq.head = qp->sq.tail = 0;
 	atomic_store_explicit(&qp->sq.reclaimed, 0, memory_order_relaxed);
-	receives_restart(qp);
 	qp->rq.head = qp->rq.tail = 0;
-	qp->rq.settling = false;
-	qp->reach_pair = (struct reach_pair){0};
 	atomic_store_explicit(&qp->rq.reclaimed, 0, memory_order_relaxed);
 	qp->reach = NULL;
 	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};

@@ -11,7 +11,6 @@
 #include "engine/onesided.h"
 
 #include "engine/complete.h"
-#include "engine/deliver.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/lane.h"
@@ -495,50 +494,6 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 	return wr;
 }
 
-/* The bytes of a WRITE with immediate data. */
-static bool deliver_write(struct qp *qp, const struct ibv_send_wr *wr, struct access *e)
-{
-	return (!e->length || onesided_carry_out(qp, e)) && reach_deliver(qp->reach, &qp->reach_pair, 0);
-}
-
-/* The bytes of a SEND. */
-static bool deliver_send(struct qp *qp, const struct access *e)
-{
-	struct own_memory hold;
-	struct reach_span span = {0};
-	bool done = false;
-
-	if (!e->length)
-		return reach_deliver(qp->reach, &qp->reach_pair, 0);
-	if (!take_request_memory(qp, e, &hold))
-		return false;
-	if (!hold.has_gpu)
-		span.at = reach_deliver(qp->reach, &qp->reach_pair, e->length);
-	if (span.at) {
-		done = engine_onesided_perform(qp, e, &span, &hold);
-		if (!done)
-			reach_leave(qp->reach);
-	}
-	let_go(&hold);
-	return done;
-}
-
-bool deliver_any(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, struct delivery *d)
-{
-	uint64_t length = fast_fits(qp, wr) ? posted_length(wr) : UINT64_MAX;
-	struct access e = access_posted(wr, length);
-
-	e.opcode = IBV_WR_RDMA_WRITE;
-	if (length > HCA_MAX_MESSAGE || (e.keyless && length > qp->sq.fast_inline))
-		return false;
-	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? !deliver_write(qp, wr, &e) : !deliver_send(qp, &e))
-		return false;
-	*d = (struct delivery){.length = (uint32_t)length};
-	p->length = (uint32_t)length;
-	deliver_describe(qp, wr, p);
-	return true;
-}
-
 struct placing {
 	struct reach *reach;
 	const struct reach_span *span;
@@ -695,5 +650,5 @@ void engine_reach(struct qp *qp, struct reach *reach)
 	qp->reach = reach;
 	engine_set_lane(qp);
 	qp->req.plain = false;
-	reach_anew(&qp->reach_pair, engine_pair(qp));
+	qp->reach_pair = engine_pair(qp);
 }

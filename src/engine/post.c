@@ -11,7 +11,6 @@
 #include "engine/hooks.h"
 #include "memory/gpu.h"
 #include "object/ah.h"
-#include "object/receives.h"
 
 /* Copies one SGE; an empty one needs no address. False: the memory cannot be read. */
 static bool copy_piece(const struct sq *sq, void *to, const struct ibv_sge *sge)
@@ -207,9 +206,7 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 			cause_post(qp, wr, err);
 		}
 	}
-	if (qp->state == IBV_QPS_ERR)
-		flush(qp);
-	else if (qp->state == IBV_QPS_SQE)
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		flush_sends(qp);
 	return err;
 }
@@ -224,8 +221,6 @@ static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_rec
 		return cause_post_receive(qp);
 	}
 	err = rq_post(&qp->rq, qp->base.qp_num, wr, bad);
-	if (qp->rq.shown)
-		receives_show_rest(qp);
 	if (qp->state == IBV_QPS_ERR)
 		flush(qp);
 	return err;
@@ -239,7 +234,6 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 
 	if (likely(takes && wr && !wr->next && wr->num_sge == 1 && rq_post_piece(&qp->rq, wr))) {
 		trace(post_recv, qp->base.qp_num, qp->rq.tail - 1, wr->wr_id, 0, wr->sg_list->length, 0);
-		receives_posted(qp);
 		return 0;
 	}
 	return post_receives(qp, wr, bad);

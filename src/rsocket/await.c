@@ -116,7 +116,8 @@ static void wait_abandon(void *arg)
 	rsocket_put(w->rs);
 }
 
-int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
+/* Drops the lock and sleeps until the test was true. 0 or -errno. */
+static int await_once(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock)
 {
 	struct waiting waiting = {
 		.rs = rs, .test = test, .attends = rsocket_state(rs) != RS_CONNECTED && !is_datagram(rs)};
@@ -124,9 +125,6 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	struct pollfd udp = {.fd = rs->fd, .events = POLLIN};
 	int result;
 
-	process(rs);
-	if (test(rs))
-		return 0;
 	w.wake = sleeper_fd();
 	if (w.wake < 0)
 		return w.wake;
@@ -142,12 +140,21 @@ int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t
 	pthread_cleanup_push(wait_abandon, &waiting);
 	do
 		result = loop_wait_for(&w);
-	while ((result > 0 && is_datagram(rs) && !wait_done(&waiting)) || /* another datagram came by UDP */
-	       (result == -EINTR && until == NEVER && rsocket_restarts()));
+	while (result == -EINTR && until == NEVER && rsocket_restarts());
 	pthread_cleanup_pop(0);
 	wait_leave(&waiting);
 	lock_take(&rs->lock);
 	return result > 0 ? 0 : result ?: -EAGAIN;
+}
+
+/* Another thread of the program may have taken what this one was woken for: the test counts with the lock held. */
+int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)
+{
+	int err = 0;
+
+	for (process(rs); !err && !test(rs); process(rs))
+		err = await_once(rs, test, until);
+	return err;
 }
 
 int rsocket_await_firmly(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until)

@@ -767,10 +767,20 @@ static void *accepts_stream(void *arg)
 	return NULL;
 }
 
+/* Both ends wait for room and for bytes all the time. */
+static void has_small_buffers(int fd)
+{
+	int size = 4096;
+
+	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)));
+	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)));
+}
+
 static void *connects_stream(void *arg)
 {
 	(void)arg;
 	MUST((ends[1] = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	has_small_buffers(ends[1]);
 	MUST(!rconnect(ends[1], (struct sockaddr *)&server_at, sizeof(server_at)));
 	return NULL;
 }
@@ -781,6 +791,7 @@ static void open_streams(void)
 
 	server_at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	MUST((listener = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	has_small_buffers(listener);
 	MUST(!rbind(listener, (struct sockaddr *)&server_at, sizeof(server_at)));
 	MUST(!rlisten(listener, 8));
 	MUST(!rgetsockname(listener, (struct sockaddr *)&server_at, &size));

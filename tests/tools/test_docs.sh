@@ -101,6 +101,11 @@ longest() {
 	awk -v f="$1" 'length > 120 { print f ":" FNR ": more than 120 columns" }' "$1"
 }
 
+# figures FILE: prints each row of a table of it, of a program that is measured, that docs/speed.md does not have.
+figures() {
+	grep -E '^\| ib[a-z_]*(\(\))?[ ,]' "$1" | grep -vxFf docs/speed.md | sed "s|^|$1: docs/speed.md has no row |"
+}
+
 # ranks FILE: prints each lock of a file that the table of locks names, and the file does not have with a rank.
 ranks() {
 	sed -n 's|^LOCK_RANK([A-Z_]*, "\([a-z_/]*\.c\): \([a-z_]*\)".*|\1 \2|p' "$1" | while read -r file lock; do
@@ -138,6 +143,8 @@ sound cases 1
 sound sources 5
 sound longest 2 1
 sound promises 3
+printf '%s\n' '| ib_send_lat -s 64 | us | 1 | 2 |' "$(grep -m 1 '^| ib_write_bw' docs/speed.md)" >"$work/wrong.md"
+sound figures 1
 echo 'LOCK_RANK(RAW, "port/raw.c: no_lock", "nothing")' >"$work/wrong.md"
 sound ranks 1
 
@@ -149,7 +156,7 @@ for file in *.md docs/*.md examples/*.md; do
 	sources "$file"
 	promises "$file"
 	case $file in
-	README.md) longest "$file" 150 ;;
+	README.md) longest "$file" 90 && figures "$file" ;;
 	ARCHITECTURE.md) longest "$file" 120 ;;
 	*) longest "$file" 1000 ;;
 	esac

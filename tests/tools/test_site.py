@@ -83,7 +83,7 @@ def the_search_has_its_words(site):
     index = (site / "search/search_index.js").read_text()
     check(index.startswith("var site_index = "), "the index is no script")
     texts = {page["location"]: page["text"] for page in json.loads(index[len("var site_index = "):].rstrip(";\n"))["docs"]}
-    for page, word in (("docs/check.html", "AddressSanitizer"), ("man/uroce-fault.5.html", "partition"), ("limits.html", "Linux")):
+    for page, word in (("docs/check.html", "AddressSanitizer"), ("man/uroce-fault.5.html", "partition"), ("docs/limits.html", "Linux")):
         check(word in texts.get(page, "") or any(word in text for name, text in texts.items() if name.startswith(page)),
               f"the index lacks {word} of {page}")
     check((site / "search/lunr.js").is_file() and "site_index" in (site / "search/main.js").read_text(), "no search")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/start.md: each command with a prompt is run, in the order of the page, and ends with status 0, or with the one that a comment
-tells; each line that stands below it comes out, with other numbers. In a network namespace of its own."""
+"""README.md and docs/start.md: each command with a prompt is run, in the order of the page, and ends with status 0, or with the one
+that a comment tells; each line that stands below it comes out, with other numbers. In a network namespace of its own."""
 import atexit, os, re, subprocess, sys, tempfile
 
 import alone
 
 SOURCE = os.environ["UROCE_SOURCE"]
+PAGES = {"README.md": 4, "docs/start.md": 11}  # each has so many commands, or more
+LEFT_OUT = "ibv_devices"  # what it says without uroce is the kernel's
 
 
 def check(what, good, *more):
@@ -15,11 +17,11 @@ def check(what, good, *more):
         sys.exit(1)
 
 
-def commands():
+def commands(page):
     """[(who, command, lines of output)]"""
     found = []
-    with open(os.path.join(SOURCE, "docs/start.md")) as page:
-        for line in page:
+    with open(os.path.join(SOURCE, page)) as text:
+        for line in text:
             typed = re.match(r"    (?:(server|client) )?\$ (.*)", line)
             if typed:
                 found.append((typed[1], typed[2], []))
@@ -27,7 +29,7 @@ def commands():
                 found[-1][2].append(line.strip())
             elif line.startswith("#"):
                 found.append((None, "", []))
-    return [one for one in found if one[1]]
+    return [one for one in found if one[1] and one[1] != LEFT_OUT]
 
 
 def comes_out(line, output):
@@ -41,31 +43,36 @@ def until_listening(server):
         check("the server listens", server.poll() is None)
 
 
+def run(page):
+    typed = commands(page)
+    check(page, len(typed) >= PAGES[page], "has commands")
+    server = None
+    for who, command, lines in typed:
+        print("#", page + ":", command, flush=True)
+        if who == "server":
+            server = subprocess.Popen(command, shell=True, stdout=subprocess.DEVNULL)
+            atexit.register(server.kill)
+            until_listening(server)
+            continue
+        done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        status = re.search(r"# status (\d+)$", command)
+        check(command, done.returncode == (int(status[1]) if status else 0), done.returncode, done.stdout)
+        for line in lines:
+            check(command, comes_out(line, done.stdout), f"does not say: {line}\n", done.stdout)
+        if who == "client":
+            check("the server of " + command, server.wait() == 0)
+
+
 def main():
     if os.environ.get("UROCE_QUICK"):
         print("a page: once is enough")
         sys.exit(77)
     alone.enter(("cc", "ss", "ibv_rc_pingpong", "ibv_devinfo"))
-    typed = commands()
-    check("the page has commands", len(typed) > 10)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         os.symlink(os.path.join(SOURCE, "examples"), "examples")
-        server = None
-        for who, command, lines in typed:
-            print("#", command, flush=True)
-            if who == "server":
-                server = subprocess.Popen(command, shell=True, stdout=subprocess.DEVNULL)
-                atexit.register(server.kill)
-                until_listening(server)
-                continue
-            done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            status = re.search(r"# status (\d+)$", command)
-            check(command, done.returncode == (int(status[1]) if status else 0), done.returncode, done.stdout)
-            for line in lines:
-                check(command, comes_out(line, done.stdout), f"does not say: {line}\n", done.stdout)
-            if who == "client":
-                check("the server of " + command, server.wait() == 0)
+        for page in PAGES:
+            run(page)
 
 
 main()

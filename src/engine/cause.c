@@ -321,6 +321,19 @@ void cause_refusal(struct qp *qp, const struct packet *p, enum verdict verdict)
 		cause_set(qp, say_refusal(qp, p, verdict));
 }
 
+void cause_repeated(const struct qp *qp, const struct packet *p)
+{
+	char peer[96];
+
+	if (!qp->resp.msn && qp->resp.expected.v == qp->attr.rq_psn)
+		cause_say(
+			CAUSE_PSN_BEFORE,
+			"QP 0x%x drops the packet %s of %s as repeated: its PSN is 0x%x, and the first is to have 0x%x "
+			"(rq_psn)",
+			qp->base.qp_num, opcode_info[p->opcode].name ?: "of unknown opcode", peer_text(qp, peer),
+			p->psn.v, qp->attr.rq_psn);
+}
+
 void cause_drop(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	if (verdict == NOT_READY)

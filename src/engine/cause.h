@@ -20,6 +20,8 @@ void cause_receive(struct qp *qp);
 void cause_starves(const struct qp *qp);
 /* Sets the cause of a request that was refused with a verdict that fails the QP. */
 void cause_refusal(struct qp *qp, const struct packet *p, enum verdict verdict);
+/* Tells that a request counts as repeated, if the QP has taken none since RTR. */
+void cause_repeated(const struct qp *qp, const struct packet *p);
 /* Tells that a message of UC or UD is dropped, which the peer does not learn. */
 void cause_drop(struct qp *qp, const struct packet *p, enum verdict verdict);
 /* Sets the cause of a refused access of the peer by a key: of a READ that had begun. */

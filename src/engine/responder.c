@@ -233,6 +233,7 @@ void responder_receive(struct qp *qp, const struct packet *p, uint64_t now)
 
 	if (verdict == DUPLICATE) {
 		qp_count(qp, HCA_DUPLICATES);
+		cause_repeated(qp, p);
 		duplicate(qp, p);
 	} else if (verdict == ACCEPT) {
 		if (responder_take(qp, p, now) && unlikely(qp->resp.early))

@@ -546,21 +546,25 @@ static void reads_without_depth(struct pair *p, bool wrong)
 }
 
 /* For right and wrong alike the rows below say what b expects; the right program connects anew. */
+static void connect_anew(struct pair *p)
+{
+	struct ibv_qp_attr attr;
+
+	p->skew = 0;
+	for (struct end *e = &p->a; e; e = e == &p->a ? &p->b : NULL) {
+		attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
+		ZERO(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE));
+		attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
+		ZERO(ibv_modify_qp(e->qp, &attr, INIT));
+	}
+	end_connect(p, &p->a, &p->b);
+	end_connect(p, &p->b, &p->a);
+}
+
 static void other_psns(struct pair *p, bool wrong)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-
-	if (!wrong) {
-		p->skew = 0;
-		for (struct end *e = &p->a; e; e = e == &p->a ? &p->b : NULL) {
-			attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET};
-			ZERO(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE));
-			attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
-			ZERO(ibv_modify_qp(e->qp, &attr, INIT));
-		}
-		end_connect(p, &p->a, &p->b);
-		end_connect(p, &p->b, &p->a);
-	}
+	if (!wrong)
+		connect_anew(p);
 	receive(&p->b, piece(&p->b, 0, 8));
 	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
 	MUST(await(&p->a).status == (wrong ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS));
@@ -568,9 +572,24 @@ static void other_psns(struct pair *p, bool wrong)
 		await(&p->b);
 }
 
+/* The first SEND is acknowledged, and lost; the second takes the receive. */
+static void one_psn_higher(struct pair *p, bool wrong)
+{
+	if (!wrong)
+		connect_anew(p);
+	receive(&p->b, piece(&p->b, 0, 8));
+	receive(&p->b, piece(&p->b, 0, 8));
+	for (int i = 0; i < 2; i++) {
+		post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+		MUST(await(&p->a).status == IBV_WC_SUCCESS);
+	}
+	for (int i = wrong; i < 2; i++)
+		await(&p->b);
+}
+
 static const struct want srq = {.shares = true}, uc = {.type = IBV_QPT_UC}, ud = {.type = IBV_QPT_UD},
 			 small = {.cqe = 4}, impatient = {.gives_up = true}, no_reads = {.reads_none = true},
-			 windows = {.binds = true}, behind = {.skew = -16u}, ahead = {.skew = 16},
+			 windows = {.binds = true}, behind = {.skew = -16u}, ahead = {.skew = 16}, by_one = {.skew = 1},
 			 infiniband = {.infiniband = true};
 
 static const struct row {
@@ -624,6 +643,7 @@ static const struct row {
 	{"nothing_to_receive_it", nothing_to_receive_it, 0x122, "the peer had no receive posted", &impatient},
 	{"lower_psns", other_psns, 0x127, "expects PSN 0xfffff0, this end begins with 0x0", &behind},
 	{"higher_psns", other_psns, 0x127, "expects PSN 0x10, this end begins with 0x0", &ahead},
+	{"one_psn_higher", one_psn_higher, 0x20b, "its PSN is 0x0, and the first is to have 0x1 (rq_psn)", &by_one},
 	{"reads_without_depth", reads_without_depth, 0x103, "whose max_rd_atomic is 0", &no_reads},
 };
 

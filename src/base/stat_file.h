@@ -56,7 +56,8 @@ struct stat_cq {
 	uint32_t depth, filled; /* CQEs that fit; CQEs in the queue */
 	uint32_t users;		/* number of QPs, once for each queue, and other users */
 	uint8_t armed;		/* 1: for solicited completions, 2: for all */
-	uint8_t overrun, has_channel, reserved;
+	uint8_t overrun, has_channel;
+	uint8_t has_event; /* 1: an event of it waits in the channel */
 };
 
 /* Kinds of trouble of a queue pair: the same numbers as enum hca_counter. */
@@ -95,8 +96,8 @@ struct stat_qp {
 	uint32_t msn;	      /* MSN of the responder */
 	uint32_t retries, rnr_retries; /* retries left */
 	uint32_t trouble[STAT_TROUBLES];
-	uint32_t rtt; /* us, smoothed; 0: not measured */
-	uint32_t reserved;
+	uint32_t rtt;			     /* us, smoothed; 0: not measured */
+	uint32_t unpolled;		     /* send requests complete of which no polled completion has told */
 	uint64_t sent_bytes, received_bytes; /* bytes of requests that completed while bytes were counted */
 };
 

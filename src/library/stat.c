@@ -11,6 +11,7 @@
 #include "object/srq.h"
 #include "port/count.h"
 #include "port/local_peer.h"
+#include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/pd.h"
@@ -126,6 +127,11 @@ static void put_cq(struct cq_front *f, void *arg)
 	lock_drop(&cq->lock);
 	row.users = atomic_load_explicit(&cq->users, memory_order_relaxed);
 	row.has_channel = !!cq->channel;
+	if (cq->channel) {
+		lock_take(&cq->channel->lock);
+		row.has_event = !!cq->events;
+		lock_drop(&cq->channel->lock);
+	}
 	stat_put(v->sheet, STAT_CQ, &row, sizeof(row));
 }
 
@@ -143,6 +149,7 @@ static void fill_queues(struct stat_qp *row, struct qp *qp) REQUIRES(qp->lock)
 	row->send_depth = sends ? qp->sq.depth : 0;
 	row->send_posted = qp->sq.tail - qp->sq.head;
 	row->sent = qp->sq.head;
+	row->unpolled = qp->sq.head - atomic_load_explicit(&qp->sq.reclaimed, memory_order_relaxed);
 	row->recv_depth = receives ? qp->rq.depth : 0;
 	row->recv_posted = receives ? qp->rq.tail - qp->rq.head : 0;
 	row->received = receives ? qp->rq.head : qp->resp.msn;

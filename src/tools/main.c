@@ -80,12 +80,14 @@ static const struct command commands[] = {
 	 "  -j, --json          as JSON\n"
 	 "  exit status: 0, or 1 if something that uroce needs is missing\n",
 	 doctor_command},
-	{"explain", "CODE | --list | FILE...", "say what a cause means, or what a program waits for",
+	{"explain", "CODE | --list | [-p] PID... | FILE...", "say what a cause means, or what a program waits for",
 	 "CODE is the vendor_err of a completion, or that of a message, \"(cause 0x...)\",\n"
 	 "or a name of --list; or the status of a completion: 12, IBV_WC_RETRY_EXC_ERR.\n"
+	 "PID is a process that runs on uroce's devices; no trace is needed.\n"
 	 "FILE is a trace, of a program that runs or has ended; ./1 is a file, 1 a code.\n"
 	 "  -l, --list          the codes and names of all causes\n"
-	 "  exit status: 0, or 1 if there is no such code\n",
+	 "  -p, --pid           each number is a process, also one that is a code\n"
+	 "  exit status: 0, or 1 if there is no such code, process or trace\n",
 	 explain_command},
 	{"fault", "PID [list | add RULE | remove N | clear]",
 	 "show or change the faults that a process that runs injects",

@@ -41,8 +41,10 @@ check "... by its name" 0 '^0x214 RKEY_BOUNDS: the peer' uroce explain RKEY_BOUN
 check "... of a status" 0 '^vendor_err 0x121 NO_ANSWER: the peer does not answer' uroce explain 12
 check "... by its name" 0 '^vendor_err 0x127 PEER_PSN: ' uroce explain IBV_WC_RETRY_EXC_ERR
 check "... that is flushed" 0 'look at the first completion with another status' uroce explain WR_FLUSH_ERR
-check "... of what is none" 1 'no cause 99' uroce explain 99
+check "... of what is none" 1 'no cause 0x99' uroce explain 0x99
+check "... of a process that has no device" 1 "process $$: it has made no connection" uroce explain -p $$
 check "... of nothing" 2 'give the code' uroce explain
+check "... of a word that is no process" 2 "'x' is not a process id" uroce explain -p x
 check "... all of them" 0 '0x401  SEND_QUEUE_FULL' uroce explain --list
 check "fault without a process" 2 'give a process id first' uroce fault
 check "fault with a word that is none" 2 "'lst' is unknown: use list" uroce fault 1 lst

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""`uroce explain FILE` tells why programs hang, while they do and after they have been killed. In a network namespace of
+"""`uroce explain FILE` tells why programs hang, while they do and after they have been killed, and `uroce explain PID` of those that
+run; test_start.py has more of that, docs/hangs.md. In a network namespace of
 its own, as it uses port 4791."""
 import os, re, signal, struct, subprocess, sys, tempfile
 
@@ -110,6 +111,17 @@ def test_what_the_other_end_does():
     end(client)
 
 
+def test_processes():
+    server, client = pair()
+    asks = ("-p", str(client.pid))
+    said = until(client, r"connected to 127\.0\.0\.1 0x[0-9a-f]+, is at work: \d+ requests completed in 200 ms", *asks)
+    check("of the process", "ib_send_bw, process %d, now:" % client.pid in said, said)
+    server.send_signal(signal.SIGSTOP)
+    check("it has stopped", os.WIFSTOPPED(os.waitpid(server.pid, os.WUNTRACED)[1]))
+    until(client, r"send requests are not complete.* packets? from PSN 0x[0-9a-f]+ on ha(s|ve) no ACK", *asks)
+    end(server, client)
+
+
 def test_codes_and_files():
     r = subprocess.run(["uroce", "explain", "nowhere"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     check("no file", r.returncode == 1 and b"nowhere: No such file" in r.stdout, r.stdout)
@@ -124,7 +136,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_what_the_other_end_does,
-                     test_codes_and_files):
+                     test_processes, test_codes_and_files):
             test()
             print("ok", test.__name__)
         os.chdir("/")

@@ -66,6 +66,7 @@ static void json_qp_queues(cJSON *o, const struct stat_qp *q)
 	stat_number(o, "send_depth", q->send_depth);
 	stat_number(o, "send_open", q->send_posted);
 	stat_number(o, "sent", q->sent);
+	stat_number(o, "unpolled", q->unpolled);
 	stat_number(o, "recv_depth", q->recv_depth);
 	stat_number(o, "recv_posted", q->recv_posted);
 	stat_number(o, "received", q->received);
@@ -124,6 +125,7 @@ static void json_cqs(cJSON *to, const struct stat_process *p)
 		cJSON_AddStringToObject(o, "armed", c[i].armed <= 2 ? armed[c[i].armed] : "?");
 		cJSON_AddBoolToObject(o, "overrun", !!c[i].overrun);
 		cJSON_AddBoolToObject(o, "channel", !!c[i].has_channel);
+		cJSON_AddBoolToObject(o, "event", !!c[i].has_event);
 		stat_number(o, "queues", c[i].users);
 	}
 }

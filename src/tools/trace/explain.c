@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce explain CODE`: explains a cause, from vendor_err of a completion or from a message, or the status of a
- * completion. `uroce explain FILE`: prints what a program waits for. */
+ * completion. `uroce explain PID` and `uroce explain FILE`: print what a program waits for. */
 #include <ctype.h>
 #include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "tools/command.h"
 #include "tools/map.h"
 #include "tools/names.h"
+#include "tools/stat/hangs.h"
 #include "tools/trace/waits.h"
 
 static void explain_one(const struct cause_row *row)
@@ -126,33 +128,53 @@ static int explain_name(const struct command *command, char **names, int count)
 	return explain_files(command, names, count);
 }
 
-int explain_command(const struct command *command, int argc, char **argv)
+/* Explains numbers: a status, a cause, or else processes. */
+static int explain_numbers(const struct command *command, char **names, int count)
 {
-	static const struct option options[] = {{"list", no_argument, NULL, 'l'}, {0}};
 	const struct cause_row *row;
 	unsigned long code;
+	bool is_number;
 	char *end;
-	int c;
 
-	while ((c = next_option(command, argc, argv, "l", options)) != -1) {
-		if (c != 'l')
-			return show_usage(command);
-		explain_all();
-		return EXIT_SUCCESS;
-	}
-	if (optind == argc)
-		return wrong_usage(command, "give the code of a cause, or the trace of a program");
-	if (!isdigit((unsigned char)*argv[optind]))
-		return explain_name(command, argv + optind, argc - optind);
-	if (optind + 1 != argc)
-		return wrong_usage(command, "give one code at a time");
-	code = strtoul(argv[optind], &end, 0);
+	code = strtoul(*names, &end, 0);
+	if (count > 1)
+		return hangs_explain(command, count, names);
 	if (!*end && code < ARRAY_SIZE(statuses) && statuses[code].meaning)
 		return explain_status((unsigned)code);
 	row = !*end && code <= UINT16_MAX ? cause_find((uint32_t)code) : NULL;
-	if (!row)
-		return complain(command, "there is no cause %s: `uroce explain --list` shows all", argv[optind]);
-	if (code & CAUSE_FLUSHED)
+	if (row && code & CAUSE_FLUSHED)
 		printf("The request was flushed, as the queue pair had failed before. Why it had failed:\n");
-	return explain_cause(row);
+	if (row)
+		return explain_cause(row);
+	is_number = !*end && **names != '0' && code <= INT32_MAX;
+	if (is_number && !kill((pid_t)code, 0))
+		return hangs_explain(command, count, names);
+	return complain(command, "there is no cause %s%s: `uroce explain --list` shows all", *names,
+			is_number ? ", and no such process of yours" : "");
+}
+
+int explain_command(const struct command *command, int argc, char **argv)
+{
+	static const struct option options[] = {{"list", no_argument, NULL, 'l'}, {"pid", no_argument, NULL, 'p'}, {0}};
+	bool pids = false;
+	int c;
+
+	while ((c = next_option(command, argc, argv, "lp", options)) != -1) {
+		if (c == '?')
+			return show_usage(command);
+		if (c == 'l') {
+			explain_all();
+			return EXIT_SUCCESS;
+		}
+		pids = true;
+	}
+	argv += optind;
+	argc -= optind;
+	if (!argc)
+		return wrong_usage(command, "give the code of a cause, a process, or the trace of one");
+	if (pids)
+		return hangs_explain(command, argc, argv);
+	if (isdigit((unsigned char)**argv))
+		return explain_numbers(command, argv, argc);
+	return explain_name(command, argv, argc);
 }

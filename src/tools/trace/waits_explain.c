@@ -2,7 +2,6 @@
 /* Explanation of waits: a paragraph for each queue pair. */
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,55 +9,16 @@
 #include "base/base.h"
 #include "base/proc_state.h"
 #include "tools/names.h"
+#include "tools/paragraph.h"
 #include "tools/terminal.h"
 #include "tools/trace/waits.h"
 #include "wire/packet.h"
 
-#define WIDTH	     78
 #define NO_SYNDROME  0xffffu /* base/pending.c: the response was data */
 #define REASON_PROBE 3
 #define REASON_RNR   4
 #define REASON_TIMER 2
 #define NO_RECEIVE   4 /* the engine's enum verdict: NOT_READY */
-
-/* The paragraph so far. */
-static char paragraph[4096];
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void say(const char *format, ...)
-{
-	size_t used = strlen(paragraph);
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(paragraph + used, sizeof(paragraph) - used, format, ap);
-	va_end(ap);
-}
-
-/* Prints the paragraph, wrapped. */
-static void say_end(void)
-{
-	const char *at = paragraph;
-	size_t column = 0;
-
-	while (*at) {
-		size_t word = strcspn(at, " ");
-
-		if (column && column + 1 + word > WIDTH) {
-			putchar('\n');
-			column = 0;
-		} else if (column) {
-			putchar(' ');
-			column++;
-		}
-		printf("%.*s", (int)word, at);
-		column += word;
-		at += word + (at[word] == ' ');
-	}
-	puts("\n");
-	*paragraph = 0;
-}
 
 static const char *waits_text(void)
 {
@@ -105,11 +65,6 @@ static const char *clock_time(const struct waits *w, uint64_t time)
 	strftime(day, sizeof(day), "%H:%M:%S", &tm);
 	snprintf(text, 64, "%s.%03u", day, (unsigned)(wall % SEC / MSEC));
 	return text;
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 /* ---- the parts of a paragraph ---- */
@@ -357,6 +312,8 @@ void waits_explain(const struct waits *w, const struct waits *all, size_t count)
 			explain_idle(w, &w->qp[i]);
 	if (!w->qps)
 		printf("It has no queue pair that waits for anything.\n\n");
+	if (w->runs)
+		printf("`uroce explain %u` says what its completion queues tell, and its peers.\n\n", w->pid);
 	if (w->lost)
 		printf("%u more requests or queue pairs are not in the file: more were outstanding than it has room "
 		       "for.\n\n",

@@ -13,14 +13,15 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "device/device.h"
 
 #define NAMES_MOST 512
 
 /* Beginnings of names of RDMA devices: a driver, or the bus. */
-static const char *const families[] = {"mlx4_",	 "mlx5_", "bnxt_re", "cxgb4_", "efa_", "hns_", "ionic_", "irdma",
-				       "ocrdma", "qedr",  "rdma_en", "rocep",  "rxe",  "siw",  "uroce"};
+static const char *const families[] = {"mlx4_", "mlx5_",  "mlx5_ib", "bnxt_re", "cxgb4_", "efa_", "hns_", "ionic_",
+				       "irdma", "ocrdma", "qedr",    "rdma_en", "rocep",  "rxe",  "siw",  "uroce"};
 static const char *const variables[] = {"NCCL_IB_HCA", "UCX_NET_DEVICES", "GLOO_IB_DEVICE", "FI_OPX_HFI_SELECT"};
 
 static bool is_device_name(const char *word, size_t length)
@@ -42,6 +43,19 @@ static bool name_listed(const char *word, size_t length, struct device **list, i
 	return false;
 }
 
+/* The command line, with blanks between the words; "": unknown. */
+static char command[4096];
+
+/* True for a name that devices get from --adapter=ib, if it is not in force, nor a name of the user's own. */
+static bool wants_infiniband(const char *word, struct device **list, int count)
+{
+	static const char name[] = "mlx5_ib";
+	const char *devices = config_string(CONFIG_DEVICES);
+
+	return !strncmp(word, name, strlen(name)) && !(devices && strchr(devices, '=')) &&
+	       (!count || strncmp(list[0]->base.name, name, strlen(name)));
+}
+
 static void hint_say(const char *word, size_t length, struct device **list, int count)
 {
 	char names[NAMES_MOST] = "none";
@@ -49,6 +63,12 @@ static void hint_say(const char *word, size_t length, struct device **list, int 
 
 	for (int i = 0; i < count && at < sizeof(names); i++)
 		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i ? " " : "", list[i]->base.name);
+	if (wants_infiniband(word, list, count)) {
+		log_warn("there is no device %.*s, only: %s. It is the name of an InfiniBand port: uroce run "
+			 "--adapter=ib %s",
+			 (int)length, word, names, *command ? command : "PROGRAM");
+		return;
+	}
 	log_warn("there is no device %.*s, only: %s. UROCE_DEVICES=%s=%.*s gives one this name (see uroce devices)",
 		 (int)length, word, names, count ? list[0]->netif_name : "lo", (int)length, word);
 }
@@ -75,30 +95,30 @@ static bool hint_look(const char *text, struct device **list, int count)
 	return false;
 }
 
-/* Reads the command line without its first word, with blanks between the words. */
-static void read_words(char *text, size_t room)
+/* Reads the command line. Returns what is behind the first word. */
+static const char *read_command(void)
 {
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, room - 1) : 0;
+	ssize_t n = fd >= 0 ? read(fd, command, sizeof(command) - 1) : 0;
+	size_t length = (size_t)max_of(n, (ssize_t)0), first;
 
 	if (fd >= 0)
 		close(fd);
-	text[max_of(n, (ssize_t)0)] = 0;
-	memset(text, ' ', strlen(text));
-	for (ssize_t i = 0; i < n; i++)
-		if (!text[i])
-			text[i] = ' ';
+	command[length] = 0;
+	first = strlen(command);
+	for (size_t i = 0; i + 1 < length; i++) /* behind the last word the zero stays */
+		if (!command[i])
+			command[i] = ' ';
+	return command + first;
 }
 
 void hint_missing(struct device **list, int count)
 {
 	static atomic_flag looked = ATOMIC_FLAG_INIT;
-	char words[4096];
 
 	if (atomic_flag_test_and_set(&looked))
 		return;
-	read_words(words, sizeof(words));
-	if (hint_look(words, list, count))
+	if (hint_look(read_command(), list, count))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *value = getenv(variables[i]);

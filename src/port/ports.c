@@ -110,8 +110,8 @@ static void say_in_use(const union ibv_gid *gid)
 	char text[INET6_ADDRSTRLEN];
 
 	log_error("UDP port %d of %s is in use by another user's uroce, by the kernel's rxe or by some other program: "
-		  "run as the same user, or remove the rxe device (rdma link; rdma link delete NAME), or end that "
-		  "program (ss -ulpn sport = %d)",
+		  "run as the same user, or take another address of this host (UROCE_DEVICES=127.0.0.5), or remove the "
+		  "rxe device (rdma link; rdma link delete NAME), or end that program (ss -ulpn sport = %d)",
 		  ROCE_PORT, gid_print(gid->raw, text), ROCE_PORT);
 }
 

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """README.md and docs/: each line of a block that begins with `uroce` (or a variable, or export) is run, in the order of
 the pages, and ends with status 0. Words such as PROGRAM stand for what a reader puts there. docs/ci.md has a test
-of its own, and test_start.py runs docs/start.md, docs/hangs.md and what README.md shows with a prompt. In a network namespace of its own."""
+of its own, and test_start.py runs docs/start.md, docs/labs.md, docs/hangs.md and what README.md shows with a prompt. In a network namespace of its own."""
 import glob, os, re, signal, subprocess, sys, tempfile
 
 import alone
 
 SOURCE, BUILD = os.environ["UROCE_SOURCE"], os.environ["UROCE_BUILD"]
-OWN_TESTS = ("start.md", "hangs.md", "ci.md")
+OWN_TESTS = ("start.md", "labs.md", "hangs.md", "ci.md")
 # what is left out, and the test that runs it
 LEFT_OUT = {
     "UROCE_LINK=packet": "test_packet.py",

@@ -48,6 +48,10 @@ check "the second four are on NUMA node 1" 0 '^0 0 0 0 1 1 1 1 $' \
 	sh -c "for i in 0 1 2 3 4 5 6 7; do uroce run cat $sys/mlx5_\$i/device/numa_node; done | tr '\n' ' '"
 check "a PCI path for each" 0 '^/sys/devices/pcif0ce:00/f0ce:06:00.0$' uroce run readlink -f $sys/mlx5_5/device
 check "... that leads back to the device" 0 '^mlx5_5$' uroce run ls /sys/devices/pcif0ce:00/f0ce:06:00.0/infiniband
+check "an InfiniBand port that is not there: the line to type" 255 \
+	'uroce run --adapter=ib ibv_devinfo -d mlx5_ib0 -i 1$' env UROCE_DEVICES=lo uroce run ibv_devinfo -d mlx5_ib0 -i 1
+check "... which works" 0 'hca_id:.*mlx5_ib0' env UROCE_DEVICES=lo uroce run --adapter=ib ibv_devinfo -d mlx5_ib0 -i 1
+check "... but not where UROCE_DEVICES has names" 255 'UROCE_DEVICES=lo=mlx5_ib0' uroce run ibv_devinfo -d mlx5_ib0
 check "a device that is not there: the setting that makes it" 255 'UROCE_DEVICES=lo=mlx5_9' \
 	uroce run ibv_devinfo -d mlx5_9
 

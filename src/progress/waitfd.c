@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "progress/waitfd.h"
 
+#include <poll.h>
+
 #include "base/clock.h"
 #include "loop/helper.h"
 #include "loop/loop.h"
@@ -209,6 +211,27 @@ bool waitfd_was_rung(struct waitfd *w) NO_LOCK_ANALYSIS
 	rings = l->waiting.fd == w && !waitfd_sleep(l);
 	rung = w->rung || rings;
 	w->rung = rings;
+	lock_drop(&l->receive);
+	return rung;
+}
+
+bool waitfd_is_readable(struct waitfd *w)
+{
+	struct pollfd p = {.fd = w->fd, .events = POLLIN};
+
+	return waitfd_forget(w) || poll(&p, 1, 0) > 0;
+}
+
+bool waitfd_forget(struct waitfd *w)
+{
+	struct loop *l = w->loop;
+	bool rung;
+
+	if (loop_is_inert(l))
+		return false;
+	lock_take(&l->receive);
+	rung = w->rung;
+	w->rung = false;
 	lock_drop(&l->receive);
 	return rung;
 }

@@ -33,6 +33,11 @@ void waitfd_send(struct waitfd *w);
 bool waitfd_settle(struct waitfd *w);
 /* True if the descriptor may have been readable without an event since the last call. */
 bool waitfd_was_rung(struct waitfd *w);
+/* True if the descriptor is readable, or may have been since the last call. For programs that do not block: a call of
+ * poll(2). */
+bool waitfd_is_readable(struct waitfd *w);
+/* Forgets rings that were received. True: the descriptor may have been readable for them. */
+bool waitfd_forget(struct waitfd *w);
 /* Removes the waitfd from the doorbell and forgets rings: the program no longer waits for the descriptor, or closes
  * it. */
 void waitfd_part(struct waitfd *w);

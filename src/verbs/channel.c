@@ -205,8 +205,9 @@ static struct cq *channel_fetch(struct channel *ch) EXCLUDES(ch->lock)
 }
 
 /* The descriptor was readable, but there is no event: the program may have waited for it, so ibv_get_cq_event() must
- * not block. Queues an event for an armed CQ, or else for any: ibv_get_cq_event(3) allows extra events, for an empty
- * CQ. If no CQ is armed, the descriptor is parted, so that this does not repeat. False: the channel has no CQ. */
+ * neither block nor say EAGAIN. Queues an event for an armed CQ, or else for any: ibv_get_cq_event(3) allows extra
+ * events, for an empty CQ. If no CQ is armed, the descriptor is parted, so that this does not repeat. False: the
+ * channel has no CQ. */
 static bool channel_tell_any(struct channel *ch) EXCLUDES(ch->lock)
 {
 	struct cq *any = NULL, *armed = NULL;
@@ -235,22 +236,27 @@ static bool channel_look(struct channel *ch)
 	return joined;
 }
 
-/* Waits if there is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. */
-static int channel_wait(struct channel *ch, bool first)
+/* Waits if there is no event. 0: there may be one now; or -errno. `first`: this call has not looked yet. `readable`: a
+ * program that does not block may have been told so before. */
+static int channel_wait(struct channel *ch, bool first, bool *readable)
 {
-	bool nonblocking;
+	bool nonblocking = loop_is_nonblocking(ch->base.fd);
 
+	if (first && nonblocking)
+		*readable = waitfd_is_readable(&ch->waitfd);
 	if (first && channel_look(ch))
 		return 0;
 	if (!first && !answers)
 		waitfd_send(&ch->waitfd);
 	answers = false;
-	nonblocking = loop_is_nonblocking(ch->base.fd);
 	if (nonblocking) {
 		atomic_store_explicit(&ch->found, FOUND_SURE, memory_order_relaxed);
 		if (first)
 			loop_progress();
-		return first || waitfd_settle(&ch->waitfd) ? 0 : -EAGAIN;
+		if (first || waitfd_settle(&ch->waitfd))
+			return 0;
+		waitfd_forget(&ch->waitfd); /* what this call received */
+		return *readable && channel_tell_any(ch) ? 0 : -EAGAIN;
 	}
 	if (waitfd_was_rung(&ch->waitfd) && channel_tell_any(ch))
 		return 0;
@@ -264,6 +270,7 @@ static int channel_wait(struct channel *ch, bool first)
 PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *ch = (struct channel *)channel;
+	bool readable = false;
 
 	if (hooks_any())
 		check_waited(channel);
@@ -283,7 +290,7 @@ PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 				channel_found(ch);
 			return 0;
 		}
-		error = channel_wait(ch, first);
+		error = channel_wait(ch, first, &readable);
 		if (error)
 			return fail_minus(-error);
 	}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* channels PORT together|apart [HOST]: four connections between two processes, each with a completion channel of its
- * own, on each of which a message goes to and fro. Together: one thread waits for all four descriptors in poll().
- * Apart: each has a thread. The descriptors block, so a program that was woken for nothing would hang in
- * ibv_get_cq_event() if that found no event. At the end the connections close one after the other while the others go
- * on.
+/* channels PORT together|nonblocking|apart [HOST]: four connections between two processes, each with a completion
+ * channel of its own, on each of which a message goes to and fro. Together: one thread waits for all four descriptors
+ * in poll(). Apart: each has a thread. The descriptors block, so a program that was woken for nothing would hang in
+ * ibv_get_cq_event() if that found no event; nonblocking, as together: it would say EAGAIN. At the end the connections
+ * close one after the other while the others go on.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 
@@ -89,11 +90,15 @@ static void together(void)
 int main(int argc, char **argv)
 {
 	pthread_t thread[CONNECTIONS];
+	bool is_apart;
 
 	MUST(argc >= 3);
 	first = argc > 3;
+	is_apart = !strcmp(argv[2], "apart");
 	for (int i = 0; i < CONNECTIONS; i++) {
 		rc_open(&rc[i], i ? &rc[0] : NULL, 0, 4096);
+		if (!strcmp(argv[2], "nonblocking"))
+			ZERO(fcntl(rc[i].channel->fd, F_SETFL, O_NONBLOCK));
 		if (i)
 			channels_meet(i);
 		else
@@ -103,11 +108,11 @@ int main(int argc, char **argv)
 		ZERO(ibv_req_notify_cq(rc[i].cq, 0));
 	}
 	MUST(rc_barrier(&rc[0]));
-	if (!strcmp(argv[2], "together"))
+	if (!is_apart)
 		together();
-	for (int i = 0; i < CONNECTIONS && strcmp(argv[2], "together"); i++)
+	for (int i = 0; i < CONNECTIONS && is_apart; i++)
 		ZERO(pthread_create(&thread[i], NULL, apart, &rc[i]));
-	for (int i = 0; i < CONNECTIONS && strcmp(argv[2], "together"); i++)
+	for (int i = 0; i < CONNECTIONS && is_apart; i++)
 		ZERO(pthread_join(thread[i], NULL));
 	MUST(rc_barrier(&rc[0])); /* what was sent last has arrived, but may not be acknowledged before */
 	printf("channels: %d messages\n", received[0] + received[1] + received[2] + received[3]);

@@ -343,6 +343,7 @@ TABLE = EXAMPLE_TABLE + [
     asleep("late", places=BOTH, quick=True),
     Case("a path that is dead, and an alternate one", migrates, BOTH, quick=True, waits=True),
     channels("together", places=BOTH, quick=True),
+    channels("nonblocking", places=BOTH, quick=True),
     channels("apart", places=BOTH),
     alone("crowded", "crowded: slept", name="polls in vain beside a process that computes", quick=True),
     alone("churn 40", "churn: 40 connections, 1280 messages", name="40 connections by TCP and a channel of threads",

@@ -110,10 +110,11 @@ struct stat_srq {
 
 struct stat_mr {
 	uint32_t device, pd;
-	uint32_t key;
+	uint32_t key;	 /* rkey */
 	uint32_t access; /* enum ibv_access_flags */
 	uint64_t address, length;
-	uint8_t is_window, reserved[7];
+	uint8_t is_window, reserved[3];
+	uint32_t lkey; /* 0: a window */
 };
 
 /* An rdma_cm_id. */

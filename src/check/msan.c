@@ -49,7 +49,7 @@ static void report_memory(const struct ibv_send_wr *wr, const struct ibv_sge *sg
 /* The memory of an SGE, if the program reaches it by a pointer; else NULL. */
 static const char *memory_of(struct hca *hca, const struct ibv_sge *sge)
 {
-	struct mr *mr = mr_get(hca, sge->lkey);
+	struct mr *mr = mr_get_local(hca, sge->lkey);
 	const char *at = NULL;
 
 	if (!mr)

@@ -161,7 +161,7 @@ static void post_across(const struct queues *q, struct request *r) REQUIRES(obje
 		a[count] = access_of(r, count);
 		if (count < r->sges) {
 			a[count].place = here;
-			a[count].rkey = r->sge[count].lkey; /* also the rkey of that region */
+			a[count].rkey = r->sge[count].lkey ^ qp->hca->keys.lkey; /* the rkey of that region */
 		}
 		count++;
 	}

@@ -57,8 +57,7 @@ void cause_set(struct qp *qp, enum cause cause)
 		qp->cause = cause;
 }
 
-static_assert(CAUSE_LKEY_UNMAPPED - CAUSE_LKEY_UNKNOWN == KEY_UNMAPPED &&
-		      CAUSE_RKEY_UNMAPPED - CAUSE_RKEY_UNKNOWN == KEY_UNMAPPED,
+static_assert(CAUSE_LKEY_KIND - CAUSE_LKEY_UNKNOWN == KEY_KIND && CAUSE_RKEY_KIND - CAUSE_RKEY_UNKNOWN == KEY_KIND,
 	      "causes have the order of enum key_fault");
 
 static enum cause cause_of_sges(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
@@ -74,8 +73,8 @@ static enum cause cause_of_sges(struct qp *qp, const struct pd *pd, const struct
 		}
 	for (uint32_t i = 0; i < count && fault == KEY_UNMAPPED; i++)
 		if (sge[i].length)
-			fault = key_fault(qp->hca, pd, sge[i].lkey, sge[i].addr, sge[i].length, access | MR_LOCAL,
-					  text);
+			fault = key_fault(qp->hca, pd, (struct key_used){sge[i].lkey, true}, sge[i].addr, sge[i].length,
+					  access, text);
 	return CAUSE_LKEY_UNKNOWN + (enum cause)fault;
 }
 
@@ -215,7 +214,8 @@ void cause_starves(const struct qp *qp)
 static enum cause say_access(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
 {
 	char text[KEY_FAULT_TEXT], peer[96];
-	enum key_fault fault = key_fault(qp->hca, target_pd(qp), rkey, va, length, access, text);
+	enum key_fault fault =
+		key_fault(qp->hca, target_pd(qp), (struct key_used){rkey, false}, va, length, access, text);
 	enum cause cause = CAUSE_RKEY_UNKNOWN + (enum cause)fault;
 	const char *name = access == IBV_ACCESS_REMOTE_WRITE  ? "a WRITE"
 			   : access == IBV_ACCESS_REMOTE_READ ? "a READ"

@@ -50,7 +50,7 @@ static int refer(struct qp *qp, struct wqe *w, char *payload)
 	    !sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
 		return -1;
 	for (uint32_t i = 0; i < w->num_sge; i++) {
-		struct packet_piece piece = {w->sge[i].addr, w->sge[i].length, w->sge[i].lkey};
+		struct packet_piece piece = {w->sge[i].addr, w->sge[i].length, w->sge[i].lkey ^ qp->hca->keys.lkey};
 
 		if (piece.length)
 			memcpy(payload + pieces++ * sizeof(piece), &piece, sizeof(piece));

@@ -32,6 +32,7 @@ void faults_act(struct qp *qp, const struct inject_verdict *v)
 void faults_revoke(struct qp *qp, uint32_t key)
 {
 	inject_revoke(key);
+	inject_revoke(key ^ qp->hca->keys.lkey); /* its other key */
 	mr_revoke(qp->hca, key);
 }
 
@@ -46,10 +47,10 @@ bool faults_ask(struct qp *qp, struct inject_event *e, struct inject_verdict *v)
 	return q && inject_ask(e, q, v);
 }
 
-/* The number of the region of a key, itself or by a window; 0: none. */
+/* The number of the region of an lkey or rkey, itself or by a window; 0: none. */
 static uint32_t region_number(struct qp *qp, uint32_t key)
 {
-	struct mr *mr = mr_get(qp->hca, key);
+	struct mr *mr = mr_get(qp->hca, key) ?: mr_get_local(qp->hca, key);
 	uint32_t number = 0;
 
 	if (mr && mr->type)

@@ -406,7 +406,7 @@ static __attribute__((noinline)) struct ibv_send_wr *write_more(struct qp *qp, s
 	const struct reach_pair to = qp->reach_pair;
 	uint64_t iova = mr ? mr->iova : 0, size = mr ? mr->length : 0, from, at, length;
 	uintptr_t memory = mr ? (uintptr_t)mr->memory : 0;
-	uint32_t lkey = qp->sq.last.key, tail = qp->sq.tail, end = tail + min_of(RUN_COUNT, sq_room(&qp->sq));
+	uint32_t lkey = qp->sq.last.lkey, tail = qp->sq.tail, end = tail + min_of(RUN_COUNT, sq_room(&qp->sq));
 
 	for (; wr && tail != end && write_is_plain(wr, RUN_LENGTH); tail++, wr = wr->next) {
 		length = wr->sg_list->length;
@@ -530,8 +530,9 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 /* How the peer reaches the bytes; the region is held meanwhile, as ibv_rereg_mr(3) changes what is told of it. */
 static enum share_way way_to(const struct qp *qp, const struct ibv_sge *sge)
 {
-	struct mr *mr = mr_get(qp->hca, sge->lkey);
-	enum share_way way = mr ? share_way(qp->hca->share, sge->lkey, sge->addr, sge->length) : SHARE_NOT;
+	struct mr *mr = mr_get_local(qp->hca, sge->lkey);
+	enum share_way way =
+		mr ? share_way(qp->hca->share, sge->lkey ^ qp->hca->keys.lkey, sge->addr, sge->length) : SHARE_NOT;
 
 	if (mr)
 		mr_put(mr);
@@ -562,7 +563,7 @@ static bool fetch_into(struct qp *qp, const struct packet_piece *piece, struct o
 	struct reach_span span;
 	bool done = false;
 
-	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
+	if (onesided_enter(qp, piece->rkey, piece->address, piece->length, 0, &span)) {
 		done = engine_onesided_perform(
 			qp, &(struct access){.opcode = IBV_WR_RDMA_READ, .length = piece->length}, &span, own);
 		reach_leave(qp->reach);
@@ -628,7 +629,7 @@ bool onesided_fetch_piece(struct qp *qp, const struct packet_piece *piece, char 
 
 	if (unlikely(!qp->reach || qp->needs_packets))
 		return false;
-	if (onesided_enter(qp, piece->lkey, piece->address, piece->length, 0, &span)) {
+	if (onesided_enter(qp, piece->rkey, piece->address, piece->length, 0, &span)) {
 		done = span.at && fault_copy_any(to, span.at, piece->length);
 		reach_leave(qp->reach);
 	}

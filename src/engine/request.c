@@ -141,7 +141,7 @@ static bool requester_fill(struct qp *qp, struct tx_batch *batch, struct tx *tx,
 		return batch_gather(qp, batch, tx, w->sge, w->num_sge, offset, length);
 	if (!sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0))
 		return false;
-	batch_refer(batch, tx, w->sge, w->num_sge, offset, length);
+	batch_refer(qp, batch, tx, w->sge, w->num_sge, offset, length);
 	return true;
 }
 

@@ -115,8 +115,8 @@ bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const ch
 	return true;
 }
 
-void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
-		 uint32_t length)
+void batch_refer(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+		 uint64_t offset, uint32_t length)
 {
 	struct sge_rest rest = {sge, count, length, offset};
 	struct packet *p = &tx->packet;
@@ -124,7 +124,7 @@ void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sg
 	struct ibv_sge part;
 
 	while (sge_next(&rest, &part)) {
-		struct packet_piece piece = {part.addr, part.length, part.lkey};
+		struct packet_piece piece = {part.addr, part.length, part.lkey ^ qp->hca->keys.lkey};
 
 		memcpy(to + p->pieces++ * sizeof(piece), &piece, sizeof(piece));
 	}
@@ -140,8 +140,8 @@ static struct mr *held_region(const struct qp *qp, const struct tx_batch *batch,
 
 	/* relaxed: the region was open when the tx batch took its reference, so its other fields cannot change
 	 * before batch_done() */
-	if (!mr || atomic_load_explicit(&mr->key, memory_order_relaxed) != sge->lkey || mr_is_indirect(mr) ||
-	    !mr_allows(mr, qp->pd, sge->addr, sge->length, MR_LOCAL))
+	if (!mr || atomic_load_explicit(&mr->lkey, memory_order_relaxed) != sge->lkey || mr_is_indirect(mr) ||
+	    !mr_allows(mr, qp->pd, sge->addr, sge->length, 0))
 		return NULL;
 	return mr;
 }

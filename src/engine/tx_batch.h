@@ -105,8 +105,8 @@ bool batch_gather(struct qp *qp, struct tx_batch *batch, struct tx *tx, const st
 struct tx *batch_repeat(struct qp *qp, struct tx_batch *batch, const struct ibv_sge *sge, uint64_t offset,
 			uint32_t length);
 /* Adds references in place of payload. */
-void batch_refer(struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
-		 uint32_t length);
+void batch_refer(struct qp *qp, struct tx_batch *batch, struct tx *tx, const struct ibv_sge *sge, uint32_t count,
+		 uint64_t offset, uint32_t length);
 /* Adds payload of a region; takes over the caller's reference to it. `follow`: bytes behind these that later packets of
  * the same request will need. False: the memory is not present. */
 bool batch_region(struct tx_batch *batch, struct tx *tx, struct mr *mr, const char *at, uint32_t length,

@@ -262,6 +262,7 @@ static void put_mr(const struct stat_view *v, const struct mr *mr, uint32_t key)
 		.address = (uintptr_t)mr->memory,
 		.length = mr->length,
 		.is_window = !!mr->type,
+		.lkey = mr->type ? 0 : key ^ v->hca->keys.lkey,
 	};
 
 	if (row.device != STAT_UNKNOWN)
@@ -273,9 +274,9 @@ static void put_mrs(const struct stat_view *v)
 	struct mr *mr;
 
 	for (uint32_t i = 0; (mr = pool_at(&v->hca->mrs, i)); i++) {
-		uint32_t key = atomic_load_explicit(&mr->key, memory_order_relaxed);
+		uint32_t key = atomic_load_explicit(&mr->rkey, memory_order_relaxed);
 
-		if (!key || !mr_hazard_get(mr, key))
+		if (!key || !mr_hazard_get(mr, &mr->rkey, key))
 			continue;
 		put_mr(v, mr, key);
 		mr_put(mr);

@@ -7,18 +7,20 @@
 
 #include <stdint.h>
 
-#define KEY_BITS 24
-#define KEY_MASK ((1u << KEY_BITS) - 1)
+#define KEY_BITS   24
+#define KEY_MASK   ((1u << KEY_BITS) - 1)
+#define KEY_UNLIKE 0x80u /* a bit of the tag */
 
 struct key_code {
 	uint32_t mix;	  /* odd */
 	uint32_t inverse; /* mix * inverse == 1 */
 	uint32_t mask;
+	uint32_t lkey; /* lkey ^ rkey of each region: 0 or KEY_UNLIKE. Of this process only: peers name rkeys */
 };
 
 static inline struct key_code key_code(uint32_t mix, uint32_t mask)
 {
-	struct key_code code = {mix, mix, mask};
+	struct key_code code = {mix, mix, mask, 0};
 
 	for (int i = 0; i < 4; i++) /* Newton: each step doubles the number of correct bits, which is 3 at first */
 		code.inverse *= 2 - mix * code.inverse;

@@ -53,15 +53,35 @@ static enum key_fault fault_of_no_region(const struct hca *hca, uint32_t key, ch
 	return KEY_GONE;
 }
 
-enum key_fault key_fault(struct hca *hca, const struct pd *pd, uint32_t key, uint64_t va, uint64_t length,
+/* The region or window that has `key` as its key of one kind. */
+static struct mr *region_of(struct hca *hca, uint32_t key, bool is_local)
+{
+	return is_local ? mr_get_local(hca, key) : mr_get(hca, key);
+}
+
+static bool is_other_kind(struct hca *hca, struct key_used used, char *text)
+{
+	const char *used_as = used.is_local ? "lkey" : "rkey", *is = used.is_local ? "rkey" : "lkey";
+	struct mr *mr = region_of(hca, used.key, !used.is_local);
+
+	if (!mr)
+		return false;
+	snprintf(text, KEY_FAULT_TEXT, "0x%x is the %s of a %s, and was used as an %s", used.key, is,
+		 mr->type ? "memory window" : "region", used_as);
+	mr_put(mr);
+	return true;
+}
+
+enum key_fault key_fault(struct hca *hca, const struct pd *pd, struct key_used used, uint64_t va, uint64_t length,
 			 unsigned access, char text[KEY_FAULT_TEXT])
 {
-	struct mr *mr = mr_get(hca, key);
+	struct mr *mr = region_of(hca, used.key, used.is_local);
+	uint32_t key = used.key;
 	enum key_fault fault = KEY_UNMAPPED;
 	char has[128], needs[128];
 
 	if (!mr)
-		return fault_of_no_region(hca, key, text);
+		return is_other_kind(hca, used, text) ? KEY_KIND : fault_of_no_region(hca, key, text);
 	snprintf(text, KEY_FAULT_TEXT,
 		 "0x%" PRIx64 "..0x%" PRIx64 " is in the region of the key 0x%x, but is not mapped", va, va + length,
 		 key);

@@ -4,6 +4,7 @@
 #ifndef UROCE_KEY_FAULT_H
 #define UROCE_KEY_FAULT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hca;
@@ -17,12 +18,19 @@ enum key_fault {
 	KEY_BOUNDS,
 	KEY_RIGHTS,
 	KEY_UNMAPPED, /* memory is not mapped; all else is right */
+	KEY_KIND,     /* an rkey in place of an lkey, or the reverse */
 };
 
 enum { KEY_FAULT_TEXT = 400 };
 
-/* The fault of an access to [va, va + length) by `key`, and a clause that describes it. */
-enum key_fault key_fault(struct hca *hca, const struct pd *pd, uint32_t key, uint64_t va, uint64_t length,
+/* A key, of an SGE or of a peer's request. */
+struct key_used {
+	uint32_t key;
+	bool is_local;
+};
+
+/* The fault of an access to [va, va + length), and a clause that describes it. */
+enum key_fault key_fault(struct hca *hca, const struct pd *pd, struct key_used used, uint64_t va, uint64_t length,
 			 unsigned access, char text[KEY_FAULT_TEXT]);
 
 /* Access rights as text: "LOCAL_WRITE|REMOTE_READ"; "none". */

@@ -17,12 +17,12 @@ static uint32_t gone_count;
 static struct lock gone_lock = LOCK_RANKED(KEY_FAULT);
 
 /* Not if the lock is taken: a child of fork() may find it so. */
-void mr_note_gone(const struct mr *mr, uint32_t key, enum gone_how how, uint32_t next)
+void mr_note_gone(const struct mr *mr, uint32_t rkey, enum gone_how how, uint32_t next)
 {
 	if (!lock_try(&gone_lock))
 		return;
 	gone[gone_count++ % MR_GONE_KEPT] =
-		(struct mr_gone){mr->hca, key, next, mr->iova, mr->length, clock_now(), how};
+		(struct mr_gone){mr->pd->hca, rkey, next, mr->iova, mr->length, clock_now(), how};
 	lock_drop(&gone_lock);
 }
 
@@ -34,7 +34,7 @@ bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found)
 		return false;
 	for (uint32_t i = 0; i < MR_GONE_KEPT && !is_found; i++) {
 		*found = gone[i];
-		is_found = found->key == key && found->hca == hca;
+		is_found = (found->rkey == key || found->rkey == (key ^ hca->keys.lkey)) && found->hca == hca;
 	}
 	lock_drop(&gone_lock);
 	return is_found;
@@ -42,13 +42,13 @@ bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found)
 
 uint32_t mr_key(const struct mr *mr, uint8_t tag)
 {
-	return key_make(&mr->hca->keys, mr->index, tag);
+	return key_make(&mr->pd->hca->keys, mr->index, tag);
 }
 
-/* A key that differs from the last one, which must not give access any more. */
+/* An rkey that differs from the last one, which must not give access any more. */
 static uint32_t new_key(struct mr *mr)
 {
-	mr->tag += (uint8_t)(1 + hca_random(mr->hca) % 255);
+	mr->tag += (uint8_t)(1 + hca_random(mr->pd->hca) % 255);
 	return mr_key(mr, mr->tag);
 }
 
@@ -63,7 +63,7 @@ static bool is_memory(const struct mr *mr)
 static void show_open(struct mr *mr, const struct shareable *where, uint32_t file)
 {
 	mr->file = (uint8_t)file;
-	share_open_region(mr->hca->share, mr->index, mr->base.rkey,
+	share_open_region(mr->pd->hca->share, mr->index, mr->base.rkey,
 			  &(struct share_region){
 				  .access = mr->access & MR_REMOTE,
 				  .pd = (uintptr_t)mr->pd,
@@ -81,14 +81,14 @@ static void show_gpu(struct mr *mr)
 {
 	struct exported e;
 
-	export_make_gpu(mr->hca->share, mr->handle.gpu, (uintptr_t)mr->memory, mr->length, &e);
+	export_make_gpu(mr->pd->hca->share, mr->handle.gpu, (uintptr_t)mr->memory, mr->length, &e);
 	if (e.file)
 		show_open(mr, &(struct shareable){e.offset, e.mapped, 0}, e.file);
 }
 
 static void hide_gpu(struct mr *mr)
 {
-	struct share *s = mr->hca->share;
+	struct share *s = mr->pd->hca->share;
 
 	if (!mr->file)
 		return;
@@ -101,7 +101,7 @@ static void hide_gpu(struct mr *mr)
 /* Publishes a region to local peers: memory/share.h. */
 static void show_region(struct mr *mr)
 {
-	struct share *s = mr->hca->share;
+	struct share *s = mr->pd->hca->share;
 	struct shareable where;
 	struct exported exported = {0};
 
@@ -127,7 +127,7 @@ static void show_region(struct mr *mr)
 /* Withdraws a region; waits until no local peer is inside. */
 static void hide_region(struct mr *mr)
 {
-	struct share *s = mr->hca->share;
+	struct share *s = mr->pd->hca->share;
 	const struct share_region *r;
 	struct shareable where = {0};
 
@@ -152,45 +152,60 @@ static void hide_region(struct mr *mr)
 /* Withdraws a region for a while. Does not wait: show_settle(). */
 static void suspend_region(struct mr *mr)
 {
-	if (mr->hca->share)
-		share_close_region(mr->hca->share, mr->index);
+	if (mr->pd->hca->share)
+		share_close_region(mr->pd->hca->share, mr->index);
 }
 
 /* ---- registration ---- */
 
-static void mr_fill(struct mr *mr, uint32_t key, struct pd *pd, void *address, uint64_t length, uint64_t iova,
+static void open_with(struct mr *mr, uint32_t rkey)
+{
+	mr->base.rkey = rkey;
+	mr->base.lkey = rkey ^ mr->pd->hca->keys.lkey;
+	mr_open(mr, mr->base.lkey, rkey);
+}
+
+static void mr_fill(struct mr *mr, uint32_t rkey, struct pd *pd, void *address, uint64_t length, uint64_t iova,
 		    unsigned access)
 {
 	mr->pd = pd_domain(pd);
 	mr->iova = iova;
 	mr->length = length;
 	mr->memory = address;
-	mr->access = access | MR_LOCAL;
+	mr->access = access;
 	mr->base.context = pd->base.context;
 	mr->base.pd = &pd->base;
 	mr->base.addr = address;
 	mr->base.length = length;
-	mr->base.lkey = mr->base.rkey = key;
-	mr_open(mr, key);
+	open_with(mr, rkey);
 	show_region(mr);
 }
 
-void mr_open(struct mr *mr, uint32_t key)
+void mr_open(struct mr *mr, uint32_t lkey, uint32_t rkey)
 {
 	/* pairs with the load in mr_get(): a thread that sees the key sees the other fields */
-	atomic_store_explicit(&mr->key, key, memory_order_seq_cst);
+	atomic_store_explicit(&mr->lkey, lkey, memory_order_seq_cst);
+	atomic_store_explicit(&mr->rkey, rkey, memory_order_seq_cst);
+}
+
+/* No look-up begins from now on. */
+static void hide_keys(struct mr *mr)
+{
+	/* sequentially consistent, with mr_get(): either mr_get() sees that the key is gone, or hazard_await() sees the
+	 * hazard pointer */
+	atomic_store_explicit(&mr->lkey, 0, memory_order_seq_cst);
+	atomic_store_explicit(&mr->rkey, 0, memory_order_seq_cst);
 }
 
 void mr_close(struct mr *mr)
 {
-	/* sequentially consistent, with mr_get(): either mr_get() sees that the key is gone, or hazard_await() sees the
-	 * hazard pointer */
-	atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
+	hide_keys(mr);
 	hazard_await(mr);
 }
 
-struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
+struct mr *mr_alloc(struct pd *pd, _Atomic uint32_t *count, uint32_t limit)
 {
+	struct hca *hca = pd->hca;
 	struct mr *mr = NULL;
 	uint32_t index;
 
@@ -205,7 +220,7 @@ struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
 		errno = ENOMEM;
 		return NULL;
 	}
-	mr->hca = hca;
+	mr->pd = pd_domain(pd);
 	mr->index = index;
 	return mr;
 }
@@ -213,8 +228,8 @@ struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit)
 void mr_free(struct mr *mr, _Atomic uint32_t *count)
 {
 	atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
-	if (!hca_is_inert(mr->hca))
-		pool_free(&mr->hca->mrs, mr->index);
+	if (!hca_is_inert(mr->pd->hca))
+		pool_free(&mr->pd->hca->mrs, mr->index);
 }
 
 struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
@@ -225,7 +240,7 @@ struct mr *mr_register(struct pd *pd, void *address, uint64_t length, uint64_t i
 struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access,
 			    enum memory_kind kind, union memory_handle handle)
 {
-	struct mr *mr = mr_alloc(pd->hca, &pd->hca->regions, HCA_MAX_MR);
+	struct mr *mr = mr_alloc(pd, &pd->hca->regions, HCA_MAX_MR);
 
 	if (!mr)
 		return NULL;
@@ -238,20 +253,20 @@ struct mr *mr_register_kind(struct pd *pd, void *address, uint64_t length, uint6
 	return mr;
 }
 
-/* Closes a region. `next`: its key from now on; 0: it is deregistered. -EBUSY: a window is bound to it. */
+/* Closes a region. `next`: its rkey from now on; 0: it is deregistered. -EBUSY: a window is bound to it. */
 static int close_region(struct mr *mr, uint32_t next)
 {
 	bool busy;
 
-	lock_take(&mr->hca->window_lock);
+	lock_take(&mr->pd->hca->window_lock);
 	busy = mr->windows;
 	if (!busy) /* under the lock, so that no window is bound after the check */
-		atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
-	lock_drop(&mr->hca->window_lock);
+		hide_keys(mr);
+	lock_drop(&mr->pd->hca->window_lock);
 	if (busy)
 		return -EBUSY;
-	if (next != mr->base.lkey)
-		mr_note_gone(mr, mr->base.lkey, next ? GONE_REREGISTERED : GONE_DEREGISTERED, next);
+	if (next != mr->base.rkey)
+		mr_note_gone(mr, mr->base.rkey, next ? GONE_REREGISTERED : GONE_DEREGISTERED, next);
 	mr_close(mr);
 	hide_region(mr);
 	return 0;
@@ -260,13 +275,13 @@ static int close_region(struct mr *mr, uint32_t next)
 int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, uint64_t iova, unsigned access)
 {
 	bool moves = address != mr->memory || length != mr->length || iova != mr->iova;
-	uint32_t key = moves ? new_key(mr) : mr->base.lkey;
-	int err = close_region(mr, key);
+	uint32_t rkey = moves ? new_key(mr) : mr->base.rkey;
+	int err = close_region(mr, rkey);
 
 	if (err)
 		return err;
 	mr->kind = mr_kind_for(access);
-	mr_fill(mr, key, pd, address, length, iova, access);
+	mr_fill(mr, rkey, pd, address, length, iova, access);
 	return 0;
 }
 
@@ -276,19 +291,19 @@ int mr_deregister(struct mr *mr)
 
 	if (!err) {
 		mr->base.handle = NO_HANDLE;
-		mr_free(mr, &mr->hca->regions);
+		mr_free(mr, &mr->pd->hca->regions);
 	}
 	return err;
 }
 
 void mr_revoke(struct hca *hca, uint32_t key)
 {
-	struct mr *mr = mr_get(hca, key);
+	struct mr *mr = mr_get(hca, key) ?: mr_get_local(hca, key);
 
 	if (!mr)
 		return;
-	if (mr->access & MR_LOCAL) { /* no window */
-		atomic_store_explicit(&mr->key, 0, memory_order_seq_cst);
+	if (!mr->type) {
+		hide_keys(mr);
 		suspend_region(mr);
 	}
 	mr_put(mr);
@@ -302,8 +317,7 @@ void mr_suspend(struct mr *mr)
 
 void mr_resume(struct mr *mr)
 {
-	mr->base.lkey = mr->base.rkey = new_key(mr);
-	mr_open(mr, mr->base.rkey);
-	if (mr->hca->share)
-		share_reopen_region(mr->hca->share, mr->index, mr->base.rkey);
+	open_with(mr, new_key(mr));
+	if (mr->pd->hca->share)
+		share_reopen_region(mr->pd->hca->share, mr->index, mr->base.rkey);
 }

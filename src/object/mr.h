@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A memory region and its key. lkey and rkey are one number: 24 bits name the region, scrambled by random numbers of
- * the process, and 8 bits are a random tag. Any thread may look up a region by key at any time; mr_get() keeps it alive
- * until mr_put() of the same thread. mr_deregister() waits for all users (base/hazard.h), so the memory is not accessed
- * after it returns. */
+/* A memory region and its keys. 24 bits of a key name the region, scrambled by random numbers of the process, and 8
+ * bits are a random tag. lkey and rkey are one number, or differ in a bit (UROCE_KEYS). Any thread may look up a region
+ * by key at any time; mr_get() keeps it alive until mr_put() of the same thread. mr_deregister() waits for all users
+ * (base/hazard.h), so the memory is not accessed after it returns. */
 #ifndef UROCE_MR_H
 #define UROCE_MR_H
 
@@ -14,8 +14,6 @@
 #include "object/hca.h"
 #include "object/pd.h"
 
-/* Right beside enum ibv_access_flags: local keys reach the region. Not set for windows. */
-#define MR_LOCAL (1u << 31)
 /* Rights of peers. */
 #define MR_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -24,22 +22,22 @@ struct mr {
 		struct ibv_mr base;
 		struct ibv_mw window; /* see window.h */
 	};
-	struct hca *hca;
 	uint32_t index;	  /* index in hca->mrs */
 	uint32_t windows; /* region: number of windows bound to it. Guarded by hca->window_lock */
+	uint32_t number;  /* region: serial number, from 1 */
 
 	/* Fields used for each access: one cache line. */
-	struct pd *pd;
+	_Alignas(CACHE_LINE) struct pd *pd;
 	uint64_t iova; /* address of the first byte in work requests, local and remote */
 	uint64_t length;
-	char *memory;	      /* address of that byte in this process */
-	unsigned access;      /* enum ibv_access_flags, MR_LOCAL */
-	_Atomic uint32_t key; /* the key; 0: dead */
-	uint8_t tag;	      /* low eight bits of the last key */
-	uint8_t type;	      /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
-	uint8_t file;	      /* region: number in struct exported; 0: none */
-	uint8_t kind;	      /* region: enum memory_kind */
-	uint32_t number;      /* region: serial number, from 1 */
+	char *memory;	       /* address of that byte in this process */
+	unsigned access;       /* enum ibv_access_flags */
+	_Atomic uint32_t rkey; /* 0: dead */
+	_Atomic uint32_t lkey; /* 0: dead, or a window */
+	uint8_t tag;	       /* low eight bits of the last rkey */
+	uint8_t type;	       /* enum ibv_mw_type; 0: a region. Changes under hca->window_lock */
+	uint8_t file;	       /* region: number in struct exported; 0: none */
+	uint8_t kind;	       /* region: enum memory_kind */
 	union {
 		struct mr *region;	   /* window: its region; NULL: unbound. Changes under hca->window_lock */
 		_Atomic uint32_t *backing; /* region of device memory: its user count; else NULL. For verbs/ */
@@ -49,7 +47,7 @@ struct mr {
 		union memory_handle handle; /* region: handle of its memory */
 	};
 };
-static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) <= 2 * CACHE_LINE,
+static_assert(offsetof(struct mr, pd) == CACHE_LINE && sizeof(struct mr) == 2 * CACHE_LINE,
 	      "the fields above stand as the comment says");
 
 /* Creates a region of [address, address + length) without accessing the memory. NULL and errno ENOMEM if there is no
@@ -71,8 +69,8 @@ int mr_reregister(struct mr *mr, struct pd *pd, void *address, uint64_t length, 
  * window is bound to it. */
 int mr_deregister(struct mr *mr);
 
-/* Hides the region with this key from look-ups. It is deregistered as usual. Does not wait, so an access that has begun
- * may go on. */
+/* Hides the region with this lkey or rkey from look-ups. It is deregistered as usual. Does not wait, so an access that
+ * has begun may go on. */
 void mr_revoke(struct hca *hca, uint32_t key);
 
 /* Suspends a region of uroce itself, without windows, between two uses: no access begins until mr_resume(), which gives
@@ -87,59 +85,69 @@ enum { MR_GONE_KEPT = 256 };
 enum gone_how { GONE_DEREGISTERED, GONE_REREGISTERED, GONE_INVALIDATED, GONE_REBOUND, GONE_FREED };
 struct mr_gone {
 	const struct hca *hca;
-	uint32_t key, next; /* next: the key that followed, of GONE_REREGISTERED */
+	uint32_t rkey, next; /* next: the rkey that followed, of GONE_REREGISTERED */
 	uint64_t iova, length, at;
 	enum gone_how how;
 };
-/* Remembers the key of a region or a window that is about to end. */
-void mr_note_gone(const struct mr *mr, uint32_t key, enum gone_how how, uint32_t next);
-/* Finds what had this key. False: nothing is known. */
+/* Remembers the rkey of a region or a window that is about to end. */
+void mr_note_gone(const struct mr *mr, uint32_t rkey, enum gone_how how, uint32_t next);
+/* Finds what had this lkey or rkey. False: nothing is known. */
 bool mr_find_gone(const struct hca *hca, uint32_t key, struct mr_gone *found);
 
-/* For window.c: allocates or frees a struct that `count` counts, up to `limit`; NULL and errno ENOMEM. */
-struct mr *mr_alloc(struct hca *hca, _Atomic uint32_t *count, uint32_t limit);
+/* For window.c: allocates or frees a struct of that domain that `count` counts, up to `limit`; NULL and errno ENOMEM.
+ */
+struct mr *mr_alloc(struct pd *pd, _Atomic uint32_t *count, uint32_t limit);
 void mr_free(struct mr *mr, _Atomic uint32_t *count);
-uint32_t mr_key(const struct mr *mr, uint8_t tag); /* never 0 */
-/* Opens the region for users of that key. */
-void mr_open(struct mr *mr, uint32_t key);
+uint32_t mr_key(const struct mr *mr, uint8_t tag); /* an rkey, never 0 */
+/* Opens the region or window for users of its keys; lkey 0: a window. */
+void mr_open(struct mr *mr, uint32_t lkey, uint32_t rkey);
 /* Closes the region to new users, then waits until the present ones have left. */
 void mr_close(struct mr *mr);
 
-/* Takes a hazard pointer to a region that may have been closed, if it is open with that key now; else NULL. */
-static inline struct mr *mr_hazard_get(struct mr *mr, uint32_t key)
+/* Takes a hazard pointer to a region that may have been closed, if `has`, its lkey or rkey, is that key now; else
+ * NULL. */
+static inline struct mr *mr_hazard_get(struct mr *mr, const _Atomic uint32_t *has, uint32_t key)
 {
 	if (unlikely(!hazard_take(mr)))
 		return NULL;
 	/* after taking the hazard pointer, see hazard.h; pairs with mr_close() and mr_open() */
-	if (likely(atomic_load_explicit(&mr->key, memory_order_seq_cst) == key))
+	if (likely(atomic_load_explicit(has, memory_order_seq_cst) == key))
 		return mr;
 	hazard_drop(mr);
 	return NULL;
 }
 
-/* The live region with that key, or NULL. */
-static inline struct mr *mr_get(struct hca *hca, uint32_t key)
+/* The live region or window with that rkey, or NULL. */
+static inline struct mr *mr_get(struct hca *hca, uint32_t rkey)
 {
-	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, key));
+	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, rkey));
 
-	return likely(mr && key) ? mr_hazard_get(mr, key) : NULL;
+	return likely(mr && rkey) ? mr_hazard_get(mr, &mr->rkey, rkey) : NULL;
+}
+
+/* The live region with that lkey, or NULL. */
+static inline struct mr *mr_get_local(struct hca *hca, uint32_t lkey)
+{
+	struct mr *mr = pool_at(&hca->mrs, key_index(&hca->keys, lkey));
+
+	return likely(mr && lkey) ? mr_hazard_get(mr, &mr->lkey, lkey) : NULL;
 }
 
 /* Cache of the last lookup, as most lookups repeat it. Validity is checked each time. */
 struct mr_last {
 	struct mr *mr;
-	uint32_t key; /* key of the look-up; 0: none */
+	uint32_t lkey; /* of the look-up; 0: none */
 };
 
-static inline struct mr *mr_get_again(struct hca *hca, struct mr_last *last, uint32_t key)
+static inline struct mr *mr_get_local_again(struct hca *hca, struct mr_last *last, uint32_t lkey)
 {
 	struct mr *mr;
 
-	if (likely(last->key == key && key))
-		return mr_hazard_get(last->mr, key);
-	mr = mr_get(hca, key);
+	if (likely(last->lkey == lkey && lkey))
+		return mr_hazard_get(last->mr, &last->mr->lkey, lkey);
+	mr = mr_get_local(hca, lkey);
 	if (likely(mr))
-		*last = (struct mr_last){mr, key};
+		*last = (struct mr_last){mr, lkey};
 	return mr;
 }
 

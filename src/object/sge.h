@@ -39,7 +39,7 @@ static inline bool sge_next(struct sge_rest *rest, struct ibv_sge *part)
 static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const struct ibv_sge *sge, uint32_t length,
 				    unsigned access)
 {
-	if (likely(mr && mr_allows(mr, pd, sge->addr, length, access | MR_LOCAL)))
+	if (likely(mr && mr_allows(mr, pd, sge->addr, length, access)))
 		return mr;
 	if (mr)
 		mr_put(mr);
@@ -49,14 +49,14 @@ static inline struct mr *sge_within(struct mr *mr, const struct pd *pd, const st
 /* The region of an SGE, checked as above; else NULL. The caller calls mr_put(). */
 static inline struct mr *sge_region(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, unsigned access)
 {
-	return sge_within(mr_get(hca, sge->lkey), pd, sge, sge->length, access);
+	return sge_within(mr_get_local(hca, sge->lkey), pd, sge, sge->length, access);
 }
 
 /* The same for the first `length` bytes of an SGE, with a cache of the last lookup. */
 static inline struct mr *sge_region_again(struct hca *hca, struct mr_last *last, const struct pd *pd,
 					  const struct ibv_sge *sge, uint32_t length, unsigned access)
 {
-	return sge_within(mr_get_again(hca, last, sge->lkey), pd, sge, length, access);
+	return sge_within(mr_get_local_again(hca, last, sge->lkey), pd, sge, length, access);
 }
 
 /* Copies `length` bytes to the beginning of an SGE, which has at least that length. False: it is not writable memory of
@@ -64,12 +64,12 @@ static inline struct mr *sge_region_again(struct hca *hca, struct mr_last *last,
 static inline bool sge_store(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, const void *bytes,
 			     uint32_t length)
 {
-	struct mr *mr = mr_get(hca, sge->lkey);
+	struct mr *mr = mr_get_local(hca, sge->lkey);
 	bool ok;
 
 	if (unlikely(!mr))
 		return false;
-	ok = mr_allows(mr, pd, sge->addr, length, IBV_ACCESS_LOCAL_WRITE | MR_LOCAL) &&
+	ok = mr_allows(mr, pd, sge->addr, length, IBV_ACCESS_LOCAL_WRITE) &&
 	     mr_write(mr, mr_at(mr, sge->addr), bytes, length);
 	mr_put(mr);
 	return ok;

@@ -4,11 +4,10 @@
 struct mr *window_create(struct pd *pd, enum ibv_mw_type type)
 {
 	struct hca *hca = pd->hca;
-	struct mr *w = mr_alloc(hca, &hca->windows, HCA_MAX_MW);
+	struct mr *w = mr_alloc(pd, &hca->windows, HCA_MAX_MW);
 
 	if (!w)
 		return NULL;
-	w->pd = pd_domain(pd);
 	w->region = NULL;
 	w->window = (struct ibv_mw){
 		.context = pd->base.context,
@@ -28,7 +27,7 @@ static void unbind(struct hca *hca, struct mr *w, enum gone_how how) REQUIRES(hc
 {
 	if (!w->region)
 		return;
-	mr_note_gone(w, atomic_load_explicit(&w->key, memory_order_relaxed), how, 0);
+	mr_note_gone(w, atomic_load_explicit(&w->rkey, memory_order_relaxed), how, 0);
 	mr_close(w);
 	w->region->windows--;
 	w->region = NULL;
@@ -36,7 +35,7 @@ static void unbind(struct hca *hca, struct mr *w, enum gone_how how) REQUIRES(hc
 
 void window_destroy(struct mr *w)
 {
-	struct hca *hca = w->hca;
+	struct hca *hca = w->pd->hca;
 
 	lock_take(&hca->window_lock);
 	unbind(hca, w, GONE_FREED);
@@ -50,7 +49,7 @@ void window_destroy(struct mr *w)
 static bool region_allows(const struct mr *mr, const struct pd *pd, const struct window_bind *b)
 {
 	unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	unsigned need = MR_LOCAL | IBV_ACCESS_MW_BIND | (b->access & writes ? IBV_ACCESS_LOCAL_WRITE : 0);
+	unsigned need = IBV_ACCESS_MW_BIND | (b->access & writes ? IBV_ACCESS_LOCAL_WRITE : 0);
 
 	/* an offset into a zero-based region is taken for a mistake */
 	return !(mr->access & IBV_ACCESS_ZERO_BASED) && mr_allows(mr, pd, b->address, b->length, need);
@@ -76,7 +75,7 @@ static void bind(struct hca *hca, struct mr *w, struct mr *region, uint64_t qp_s
 	w->length = b->length;
 	w->memory = mr_at(region, b->address);
 	w->access = b->access & MR_REMOTE;
-	mr_open(w, mr_key(w, b->tag));
+	mr_open(w, 0, mr_key(w, b->tag));
 }
 
 bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const struct window_bind *b)
@@ -90,7 +89,7 @@ bool window_bind(struct hca *hca, const struct pd *pd, uint64_t qp_serial, const
 	ok = object_window_allows(w, pd, b);
 	if (ok && b->length) {
 		/* the lock keeps the region alive once its windows are counted: mr_deregister() */
-		region = mr_get(hca, b->lkey);
+		region = mr_get_local(hca, b->lkey);
 		ok = region && region_allows(region, pd, b);
 		if (ok)
 			bind(hca, w, region, qp_serial, b);
@@ -113,7 +112,7 @@ bool window_invalidate(struct hca *hca, const struct pd *pd, uint64_t qp_serial,
 	mr_put(w);
 	lock_take(&hca->window_lock);
 	/* acquire pairs with mr_open(): the fields belong to this key */
-	ok = atomic_load_explicit(&w->key, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 && w->pd == pd &&
+	ok = atomic_load_explicit(&w->rkey, memory_order_acquire) == key && w->type == IBV_MW_TYPE_2 && w->pd == pd &&
 	     w->qp_serial == qp_serial;
 	if (ok)
 		unbind(hca, w, GONE_INVALIDATED);

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/fork.h"
 #include "base/hooks.h"
 #include "base/log.h"
@@ -37,6 +38,15 @@ static uint32_t draw_qpn(void *hca)
 	uint32_t bits;
 
 	return getrandom(&bits, sizeof(bits), 0) == sizeof(bits) ? bits : hca_random_bits(hca);
+}
+
+/* True if an lkey that is used as an rkey, or the reverse, is to fail, as on adapters that number them apart. */
+static bool keys_are_unlike(void)
+{
+	int word;
+
+	return config_enum(CONFIG_KEYS) || config_words(CONFIG_CHECK, &word, 1) ||
+	       (config_words(CONFIG_ADAPTER, &word, 1) && word); /* not 0, uroce */
 }
 
 /* Ends the loop; a new context makes a new one. */
@@ -82,6 +92,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	err = hca_init(&l->hca, ops, l->slot.number, seed, draw_qpn);
 	if (err)
 		goto err_slot;
+	l->hca.keys.lkey = keys_are_unlike() ? KEY_UNLIKE : 0;
 	err = share_create(&l->hca.share, l->slot.number, l->hca.keys.mix, l->hca.keys.mask, hca_random(&l->hca) | 1);
 	if (err) /* without it, everything goes through the rings and udp */
 		l->hca.share = NULL;

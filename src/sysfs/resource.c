@@ -77,7 +77,7 @@ static void put_mr(struct message *m, const void *row)
 	const struct stat_mr *r = row;
 
 	put_u32(m, RDMA_NLDEV_ATTR_RES_RKEY, r->key);
-	put_u32(m, RDMA_NLDEV_ATTR_RES_LKEY, r->key);
+	put_u32(m, RDMA_NLDEV_ATTR_RES_LKEY, r->lkey);
 	put_u64(m, RDMA_NLDEV_ATTR_RES_MRLEN, r->length);
 	put_u32(m, RDMA_NLDEV_ATTR_RES_MRN, r->key >> 8);
 	put_u32(m, RDMA_NLDEV_ATTR_RES_PDN, r->pd);

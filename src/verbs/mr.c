@@ -240,7 +240,7 @@ PUBLIC int ibv_rereg_mr(struct ibv_mr *base, int flags, struct ibv_pd *new_pd, v
 		return rereg_failed(IBV_REREG_MR_ERR_INPUT, ENOENT);
 	old = mr->pd;
 	iova = mr->iova;
-	rights = mr->access & ~MR_LOCAL;
+	rights = mr->access;
 	fixed = mr->backing || (mr->kind != MEMORY_PLAIN && mr->kind != MEMORY_PAGED);
 	if (mr_is_import(base) || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
@@ -332,9 +332,9 @@ PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	struct mr *mr = pd ? pool_at(&context_of(pd->context)->hca->mrs, handle) : NULL;
 	struct ibv_mr *import = NULL;
-	uint32_t key = mr && !mr->type ? atomic_load_explicit(&mr->key, memory_order_acquire) : 0;
+	uint32_t rkey = mr && !mr->type ? atomic_load_explicit(&mr->rkey, memory_order_acquire) : 0;
 
-	mr = key ? mr_get(context_of(pd->context)->hca, key) : NULL;
+	mr = rkey ? mr_get(context_of(pd->context)->hca, rkey) : NULL;
 	if (!mr)
 		return fail_null(pd ? ENOENT : EINVAL);
 	if (context_same(mr->base.context, pd->context)) {
@@ -344,8 +344,8 @@ PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 						  .pd = pd,
 						  .length = mr->base.length,
 						  .handle = handle,
-						  .lkey = key,
-						  .rkey = key};
+						  .lkey = rkey ^ context_of(pd->context)->hca->keys.lkey,
+						  .rkey = rkey};
 	} else {
 		errno = ENOENT;
 	}

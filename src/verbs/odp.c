@@ -14,14 +14,14 @@ static int check_region(const struct mr *mr, const struct pd *pd, const struct i
 		return EINVAL;
 	if (mr->pd != pd || (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
 		return EPERM;
-	return mr_allows(mr, pd, sge->addr, sge->length, MR_LOCAL) ? 0 : EFAULT;
+	return mr_allows(mr, pd, sge->addr, sge->length, 0) ? 0 : EFAULT;
 }
 
 /* Finds the memory of an SGE. The region may be deregistered during the call, since the application owns the memory. 0
  * or errno. */
 static int find_memory(struct pd *pd, const struct ibv_sge *sge, bool write, char **at)
 {
-	struct mr *mr = mr_get(pd->hca, sge->lkey);
+	struct mr *mr = mr_get_local(pd->hca, sge->lkey);
 	int error;
 
 	if (!mr)

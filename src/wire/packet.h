@@ -117,7 +117,7 @@ enum syndrome {
 /* A piece of the payload in the memory of the sender. */
 struct packet_piece {
 	uint64_t address;
-	uint32_t length, lkey;
+	uint32_t length, rkey;
 };
 
 struct packet {

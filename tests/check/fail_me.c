@@ -438,6 +438,19 @@ static void own_beyond(struct pair *p, bool wrong)
 	send_of(p, piece(&p->a, wrong ? 8 : 0, SIZE), wrong);
 }
 
+static void lkey_as_rkey(struct pair *p, bool wrong)
+{
+	write_to(p, wrong ? p->b.mr->lkey : p->b.mr->rkey, wrong);
+}
+
+static void rkey_as_lkey(struct pair *p, bool wrong)
+{
+	struct ibv_sge sge = piece(&p->a, 0, 8);
+
+	sge.lkey = wrong ? p->a.mr->rkey : p->a.mr->lkey;
+	send_of(p, sge, wrong);
+}
+
 /* A READ stores what it brings. */
 static void read_only(struct pair *p, bool wrong)
 {
@@ -636,6 +649,8 @@ static const struct row {
 	{"short_atomic", short_atomic, 0x102, "of 4 bytes, wr_id 0x1, failed: it needs 8 bytes"},
 	{"own_beyond", own_beyond, 0x114, "SEND of 4096 bytes, wr_id 0x1, failed: 0x"},
 	{"read_only", read_only, 0x115, "READ of 8 bytes, wr_id 0x1, failed: the region of the key"},
+	{"lkey_as_rkey", lkey_as_rkey, 0x217, "is the lkey of a region, and was used as an rkey"},
+	{"rkey_as_lkey", rkey_as_lkey, 0x117, "is the rkey of a region, and was used as an lkey"},
 	{"another_qkey", another_qkey, 0x209, "its Q_Key is 0x1235, not 0x1234", &ud},
 	{"ah_of_another_domain", ah_of_another_domain, 0x104, "the address handle is of another protection domain",
 	 &ud},

@@ -21,7 +21,7 @@ def main():
     enter_namespace()
     cases = call(ME).stdout.splitlines()
     for case, code, words in (line.split("\t") for line in cases):
-        result = call(UROCE, "run", ME, case, "wrong")
+        result = call(UROCE, "run", ME, case, "wrong", UROCE_KEYS="unlike")
         lines = [line for line in result.stdout.splitlines() if f"(cause {code})" in line]
         check(f"{case}: {words}", result.returncode == 0 and len(lines) == 1 and words in lines[0], result.stdout)
         right = call(UROCE, "check", ME, case, "right")
@@ -30,6 +30,12 @@ def main():
         explained = call(UROCE, "explain", code)
         check(f"uroce explain {code}", explained.returncode == 0 and explained.stdout.startswith(code),
               explained.stdout)
+    for how in [["check"], ["run", "--hostile=3"], ["run", "--adapter", "cx5"], ["run", "--adapter", "rxe"]]:
+        for case, code in ("lkey_as_rkey", "0x217"), ("rkey_as_lkey", "0x117"):
+            result = call(UROCE, *how, ME, case, "wrong")
+            check(f"{' '.join(how)}: {case}", result.returncode == 0 and f"(cause {code})" in result.stdout, result.stdout)
+    result = call(UROCE, "run", ME, "lkey_as_rkey", "wrong")
+    check("elsewhere an lkey is an rkey, too", result.returncode, result.stdout)
     result = call(UROCE, "check", ME, "beyond", "wrong")
     check("the summary of a check counts requests that failed", "no mistakes found; 1 request failed (cause 0x123)" in
           result.stdout, result.stdout)

@@ -483,7 +483,7 @@ static void of_a_long_send_the_place_is_sent(void **state)
 	assert_int_equal(s->packet.length, LONG);
 	assert_int_equal(s->packet.pieces, 2);
 	memcpy(piece, s->payload, sizeof(piece));
-	assert_true(piece[0].address == IOVA && piece[0].length == LONG - 7 && piece[0].lkey == own->base.lkey);
+	assert_true(piece[0].address == IOVA && piece[0].length == LONG - 7 && piece[0].rkey == own->base.rkey);
 	assert_true(piece[1].address == IOVA + LONG && piece[1].length == 7);
 	expect_sent(f, OP_SEND_ONLY, sent_psn(SPAN)); /* as many PSNs as by packets */
 	fixture_give(f, ack(sent_psn(SPAN - 1), ACKED));
@@ -532,7 +532,7 @@ static void of_a_long_write_with_immediate_too(void **state)
 	assert_int_equal(s->packet.dma_length, LONG);
 	assert_int_equal(s->packet.pieces, 1);
 	memcpy(&piece, s->payload, sizeof(piece));
-	assert_true(piece.address == IOVA && piece.length == LONG && piece.lkey == own->base.lkey);
+	assert_true(piece.address == IOVA && piece.length == LONG && piece.rkey == own->base.rkey);
 	fixture_give(f, ack(sent_psn(SPAN - 1), ACKED));
 	expect_done(f, 1, IBV_WC_SUCCESS);
 }

@@ -212,7 +212,7 @@ static void a_reference_comes_out_as_it_went_in(void **state)
 /* What a broken producer changes behind our back does not change what was found. */
 static void where_a_payload_lies_is_read_once(void **state)
 {
-	const struct packet_piece piece = {.address = 0x1000, .length = 100, .lkey = 7};
+	const struct packet_piece piece = {.address = 0x1000, .length = 100, .rkey = 7};
 	_Alignas(CACHE_LINE) char memory[256] = {0};
 	struct packet_piece *there = (struct packet_piece *)(memory + sizeof(struct record));
 	struct record *r = (struct record *)memory;
@@ -226,7 +226,7 @@ static void where_a_payload_lies_is_read_once(void **state)
 		*there = piece;
 		assert_int_equal(any ? record_get_any(memory, bytes, &p, &from) : record_get(memory, bytes, &p, &from),
 				 0);
-		*there = (struct packet_piece){.address = 1, .length = UINT32_MAX, .lkey = 2};
+		*there = (struct packet_piece){.address = 1, .length = UINT32_MAX, .rkey = 2};
 		assert_int_equal(p.length, piece.length);
 		assert_int_equal(p.pieces, 1);
 		assert_memory_equal(p.payload, &piece, sizeof(piece));

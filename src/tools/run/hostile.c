@@ -167,7 +167,8 @@ static int set_hostile(uint64_t seed, size_t only)
 		return -1;
 	snprintf(number, sizeof(number), "%" PRIu64, seed);
 	err = setenv("UROCE_FAULT", all, 1) || setenv("UROCE_FAULT_SEED", number, 1) ||
-	      setenv("UROCE_PATIENCE", "off", 1) || setenv("UROCE_QUEUES", "exact", 1);
+	      setenv("UROCE_PATIENCE", "off", 1) || setenv("UROCE_QUEUES", "exact", 1) ||
+	      setenv("UROCE_KEYS", "unlike", 1);
 	free(all);
 	return err;
 }
@@ -318,8 +319,8 @@ static void print_blame(const struct command *command, const struct hostile_opti
 	bool found = false;
 
 	if (!passes_under(command, o, seed, NO_RULE)) {
-		printf("  it fails without these rules, too: see UROCE_PATIENCE=off UROCE_QUEUES=exact uroce run "
-		       "PROGRAM\n");
+		printf("  it fails without these rules, too: see UROCE_PATIENCE=off UROCE_QUEUES=exact "
+		       "UROCE_KEYS=unlike uroce run PROGRAM\n");
 		return;
 	}
 	rules_of_seed(&rules, seed);

@@ -39,7 +39,7 @@ static const struct {
 				  {CAUSE_ATOMIC_LENGTH, CAUSE_NO_READS, CAUSE_AH_DOMAIN}},
 	[IBV_WC_LOC_PROT_ERR] = {"an SGE of this end's request or receive may not be used",
 				 {CAUSE_LKEY_UNKNOWN, CAUSE_LKEY_GONE, CAUSE_LKEY_DOMAIN, CAUSE_LKEY_BOUNDS,
-				  CAUSE_LKEY_RIGHTS, CAUSE_LKEY_UNMAPPED}},
+				  CAUSE_LKEY_RIGHTS, CAUSE_LKEY_UNMAPPED, CAUSE_LKEY_KIND}},
 	[IBV_WC_WR_FLUSH_ERR] = {"the queue pair had failed or was ended before: look at the first completion with "
 				 "another status",
 				 {CAUSE_MOVED}},
@@ -47,7 +47,7 @@ static const struct {
 	[IBV_WC_BAD_RESP_ERR] = {"the peer answered with what does not fit", {CAUSE_BAD_RESPONSE}},
 	[IBV_WC_LOC_ACCESS_ERR] = {"a WRITE with immediate of the peer may not access this end's memory",
 				   {CAUSE_QP_RIGHTS, CAUSE_RKEY_UNKNOWN, CAUSE_RKEY_GONE, CAUSE_RKEY_DOMAIN,
-				    CAUSE_RKEY_BOUNDS, CAUSE_RKEY_RIGHTS, CAUSE_RKEY_UNMAPPED}},
+				    CAUSE_RKEY_BOUNDS, CAUSE_RKEY_RIGHTS, CAUSE_RKEY_UNMAPPED, CAUSE_RKEY_KIND}},
 	[IBV_WC_REM_INV_REQ_ERR] = {"the request is not valid at the peer",
 				    {CAUSE_PEER_INVALID, CAUSE_OUT_OF_SEQUENCE, CAUSE_INVALIDATE}},
 	[IBV_WC_REM_ACCESS_ERR] = {"the peer's memory may not be accessed so", {CAUSE_PEER_ACCESS}},

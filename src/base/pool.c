@@ -10,6 +10,11 @@ static uint32_t chunk_count(const struct pool *p)
 	return p->draw ? p->limit : (p->limit + POOL_CHUNK - 1) / POOL_CHUNK;
 }
 
+static size_t drawn_bytes(const struct pool *p)
+{
+	return (p->limit + 63) / 64 * sizeof(uint64_t);
+}
+
 int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint32_t (*draw)(void *arg), void *arg)
 {
 	memset(p, 0, sizeof(*p));
@@ -23,7 +28,12 @@ int pool_init_random(struct pool *p, uint32_t object_size, uint32_t limit, uint3
 	p->draw = draw;
 	p->draw_arg = arg;
 	p->chunk = calloc(chunk_count(p), sizeof(*p->chunk));
-	return p->chunk ? 0 : -ENOMEM;
+	for (int i = 0; i < 2; i++)
+		p->drawn[i] = draw ? calloc(1, drawn_bytes(p)) : NULL;
+	if (p->chunk && !draw == !p->drawn[0] && !draw == !p->drawn[1])
+		return 0;
+	pool_fini(p);
+	return -ENOMEM;
 }
 
 int pool_init(struct pool *p, uint32_t object_size, uint32_t limit)
@@ -73,6 +83,8 @@ void pool_fini(struct pool *p)
 		free(atomic_load_explicit(&p->chunk[i], memory_order_relaxed));
 	free(p->chunk);
 	free(p->spare);
+	free(p->drawn[0]);
+	free(p->drawn[1]);
 	memset(p, 0, sizeof(*p));
 }
 
@@ -143,8 +155,27 @@ static uint32_t draw_part(const struct pool *p, uint32_t bits) REQUIRES(p->lock)
 	return (uint32_t)__builtin_ctz(open);
 }
 
-/* Draws an index that leads to no memory; one exists. With half of them in use that takes two tries on average; if
- * nearly all are, takes the next free one. */
+static bool is_drawn(const struct pool *p, uint32_t index) REQUIRES(p->lock)
+{
+	return (p->drawn[0][index / 64] | p->drawn[1][index / 64]) >> index % 64 & 1;
+}
+
+/* After as many draws as a quarter of the indexes that are not in use, forgets those before them. */
+static void note_drawn(struct pool *p, uint32_t index) REQUIRES(p->lock)
+{
+	uint64_t *before = p->drawn[1];
+
+	if (++p->draws > (p->room - p->used) / 4) {
+		memset(before, 0, drawn_bytes(p));
+		p->drawn[1] = p->drawn[0];
+		p->drawn[0] = before;
+		p->draws = 0;
+	}
+	p->drawn[0][index / 64] |= 1ull << index % 64;
+}
+
+/* Draws an index that leads to no memory; one exists. With half of them in use that takes four tries at most on
+ * average; if nearly all are, takes the next free one, which may have been drawn lately. */
 static uint32_t draw_index(struct pool *p) REQUIRES(p->lock)
 {
 	uint32_t part = p->limit / POOL_PARTS, index = 0;
@@ -153,7 +184,7 @@ static uint32_t draw_index(struct pool *p) REQUIRES(p->lock)
 		uint32_t bits = p->draw(p->draw_arg);
 
 		index = draw_part(p, bits / part) * part + bits % part;
-		if (index_is_free(p, index))
+		if (index_is_free(p, index) && !is_drawn(p, index))
 			return index;
 	}
 	while (!index_is_free(p, index))
@@ -177,6 +208,7 @@ static void *alloc_random(struct pool *p, uint32_t *index) REQUIRES(p->lock)
 	if (!c)
 		return NULL;
 	*index = draw_index(p);
+	note_drawn(p, *index);
 	atomic_store_explicit(&p->chunk[*index], c, memory_order_release); /* pairs with pool_at_random() */
 	return c;
 }

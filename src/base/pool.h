@@ -4,7 +4,8 @@
  * pointer) and then checks that it is still the wanted object. Any thread may call; pool_at() takes no lock.
  *
  * The indexes are in order, and a freed one is reused as late as possible; or, after pool_init_random(), each object
- * gets an index at random. Then each has its own chunk, and pool_at_random() finds it. */
+ * gets an index at random, which is not one of those drawn lately: as many as a quarter of those that are not in use.
+ * Then each has its own chunk, and pool_at_random() finds it. */
 #ifndef UROCE_POOL_H
 #define UROCE_POOL_H
 
@@ -26,6 +27,8 @@ struct pool {
 	uint32_t rest GUARDED_BY(&lock); /* freed indexes that stay unused at least */
 	uint32_t (*draw)(void *arg);	 /* 32 random bits; NULL: indexes are in order */
 	void *draw_arg;
+	uint64_t *drawn[2] GUARDED_BY(&lock); /* random indexes: bits of those drawn since the last turn, and before */
+	uint32_t draws GUARDED_BY(&lock);     /* since the last turn */
 	_Atomic(char *) *chunk;
 #ifdef UROCE_LOCK_RANKS
 	size_t object_lock;	    /* of an object: offset of its lock ... */

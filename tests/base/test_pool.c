@@ -151,6 +151,42 @@ static void memory_with_random_indexes_is_used_again(void **state)
 	pool_fini(&p);
 }
 
+/* Each bit is as good as the others. */
+static uint32_t draw_hashed(void *arg)
+{
+	uint64_t x = ++*(uint64_t *)arg * 0x9e3779b97f4a7c15u;
+
+	return (uint32_t)((x ^ x >> 32) * 0xd6e8feb86659fd93u >> 32);
+}
+
+/* Both while one object comes and goes, and while most indexes are in use. */
+static void a_random_index_does_not_come_again_soon(void **state)
+{
+	enum { LIMIT = 1 << 12, ROUNDS = 4 * LIMIT };
+	static uint32_t round_of[LIMIT];
+
+	for (uint32_t kept = 0; kept < LIMIT; kept += LIMIT / 2 - 1) {
+		uint32_t index, soonest = UINT32_MAX;
+		uint64_t seed = 1;
+		struct pool p;
+
+		assert_int_equal(pool_init_random(&p, sizeof(struct object), LIMIT, draw_hashed, &seed), 0);
+		for (uint32_t i = 0; i < kept; i++)
+			assert_non_null(pool_alloc(&p, &index));
+		memset(round_of, 0, sizeof(round_of));
+		for (uint32_t i = 1; i <= ROUNDS; i++) {
+			assert_non_null(pool_alloc(&p, &index));
+			if (round_of[index] && i - round_of[index] < soonest)
+				soonest = i - round_of[index];
+			round_of[index] = i;
+			pool_free(&p, index);
+		}
+		assert_true(soonest > (LIMIT - kept) / 8);
+		assert_true(soonest < ROUNDS); /* each index is used again */
+		pool_fini(&p);
+	}
+}
+
 static struct pool shared;
 static _Atomic int collisions;
 
@@ -229,6 +265,7 @@ int main(void)
 		cmocka_unit_test(random_indexes_are_used_once_and_found),
 		cmocka_unit_test(a_walk_finds_every_object_of_either_kind),
 		cmocka_unit_test(memory_with_random_indexes_is_used_again),
+		cmocka_unit_test(a_random_index_does_not_come_again_soon),
 		cmocka_unit_test(two_threads_never_get_the_same_object),
 	};
 

@@ -16,12 +16,24 @@ static const struct cause_row causes[] = {
 #undef CAUSE
 };
 
+enum {
+#define CAUSE(code, name, meaning, remedy) INDEX_##name,
+#include "base/cause.def"
+#undef CAUSE
+};
+
+/* A switch, as two rows of one code do not compile then. */
 const struct cause_row *cause_find(uint32_t code)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(causes); i++)
-		if (causes[i].code == (code & ~(uint32_t)CAUSE_FLUSHED))
-			return &causes[i];
-	return NULL;
+	switch (code & ~(uint32_t)CAUSE_FLUSHED) {
+#define CAUSE(code, name, meaning, remedy) \
+	case code:                         \
+		return &causes[INDEX_##name];
+#include "base/cause.def"
+#undef CAUSE
+	default:
+		return NULL;
+	}
 }
 
 const struct cause_row *cause_next(const struct cause_row *row)
@@ -30,21 +42,21 @@ const struct cause_row *cause_next(const struct cause_row *row)
 	return row < causes + ARRAY_SIZE(causes) ? row : NULL;
 }
 
-/* True the first time that a cause is told. */
-static bool cause_is_new(const struct cause_row *row)
-{
-	static _Atomic uint8_t said[ARRAY_SIZE(causes)];
+static _Atomic uint64_t times[ARRAY_SIZE(causes)]; /* relaxed: only one caller gets 0, and nothing else depends on it */
 
-	/* relaxed: only one caller gets 0, and nothing else depends on it */
-	return !atomic_exchange_explicit(&said[row - causes], 1, memory_order_relaxed);
+uint64_t cause_times(enum cause cause)
+{
+	const struct cause_row *row = cause_find(cause);
+
+	return row ? atomic_load_explicit(&times[row - causes], memory_order_relaxed) : 0;
 }
 
 static void cause_log(enum log_level level, enum cause cause, const char *format, va_list ap)
 {
-	const struct cause_row *row = uroce_log_on(level) ? cause_find(cause) : NULL;
+	const struct cause_row *row = cause_find(cause);
 	char text[640];
 
-	if (!row || !cause_is_new(row))
+	if (!row || atomic_fetch_add_explicit(&times[row - causes], 1, memory_order_relaxed) || !uroce_log_on(level))
 		return;
 	vsnprintf(text, sizeof(text), format, ap);
 	uroce_log(level, "%s: %s (cause 0x%x)", text, row->remedy, row->code);

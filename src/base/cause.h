@@ -32,6 +32,8 @@ void cause_say(enum cause cause, const char *format, ...) __attribute__((format(
 
 /* The same at UROCE_LOG=info, for what is not a failure yet. */
 void cause_note(enum cause cause, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+/* How often this process has told or noted that cause, or would have at another UROCE_LOG. */
+uint64_t cause_times(enum cause cause);
 
 /* Says CAUSE_SHORTAGE if a call failed with ENOMEM, EMFILE or ENFILE: programs tell only that the call failed. */
 void cause_shortage(const char *call, int error) __attribute__((cold));

@@ -11,6 +11,8 @@
 #define KEYS	 64u /* bytes of alignment: a bucket of keys is one cache line */
 
 #define FLUSHED		  5	  /* IBV_WC_WR_FLUSH_ERR */
+#define NO_RECEIVE	  4	  /* the engine's enum verdict: NOT_READY */
+#define OUT_OF_SEQUENCE	  5	  /* BAD_REQUEST */
 #define SYNDROME_RESPONSE 0xffffu /* syndrome of an answer that has data, and none of its own */
 
 static struct trace_pending *pending;
@@ -246,9 +248,12 @@ static void note_receive(uint64_t time, const uint64_t a[TRACE_ARGS])
 static void note_drop(uint64_t time, const uint64_t a[TRACE_ARGS])
 {
 	struct pending_qp *q = pending_qp_of(a[0], time);
+	unsigned transport = a[2] & 0xe0; /* of the opcode */
 
-	if (!q)
+	/* of UC, also the rest of a message that was dropped is out of sequence */
+	if (!q || (transport == 0x20 && q->drop_reason == NO_RECEIVE && a[3] == OUT_OF_SEQUENCE))
 		return;
+	q->lost += a[3] == NO_RECEIVE && (transport == 0x20 || transport == 0x60); /* UC, UD */
 	q->dropped = q->drop_at && q->drop_psn == a[1] && q->drop_reason == a[3] ? q->dropped + 1 : 1;
 	q->drop_psn = (uint32_t)a[1];
 	q->drop_reason = (uint32_t)a[3];

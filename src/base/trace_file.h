@@ -74,7 +74,8 @@ struct trace_pending {
 
 /* The past of a queue pair. Key: its number, and 1 << 32. Times: ns, CLOCK_MONOTONIC; 0: never. */
 struct pending_qp {
-	uint32_t qpn, dest_qpn, state, reserved;
+	uint32_t qpn, dest_qpn, state;
+	uint32_t lost;				       /* messages of UC and UD that found no receive */
 	uint64_t first_at;			       /* time when it was first seen */
 	uint64_t heard_at;			       /* time of the last packet received */
 	uint64_t answer_at;			       /* time of the last ACK, NAK or response */

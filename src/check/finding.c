@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/cause.h"
 #include "base/config.h"
 #include "base/high_fd.h"
 #include "base/lock.h"
@@ -339,7 +340,8 @@ void finding_count_failed(uint32_t cause)
 
 static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 {
-	char text[256];
+	uint64_t dropped = cause_times(CAUSE_MESSAGE_LOST);
+	char text[384];
 	int n = snprintf(text, sizeof(text), "uroce check: process %d: ", (int)process);
 
 	if (places)
@@ -355,6 +357,10 @@ static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 			      failed > 1 ? "s" : "");
 	if (failed && failed_cause)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, " (cause 0x%x)", failed_cause);
+	if (dropped)
+		n += snprintf(text + n, sizeof(text) - (size_t)n,
+			      "; %" PRIu64 " message%s found no receive, and %s dropped (cause 0x%x)", dropped,
+			      dropped > 1 ? "s" : "", dropped > 1 ? "were" : "was", CAUSE_MESSAGE_LOST);
 	text[n++] = '\n';
 	put(text, (size_t)n);
 }
@@ -364,8 +370,9 @@ static void sum_up_json(uint32_t places, uint64_t times, uint32_t suppressed)
 	char text[256];
 	int n = snprintf(text, sizeof(text),
 			 "{\"pid\":%d,\"findings\":%u,\"times\":%" PRIu64
-			 ",\"suppressed\":%u,\"failed\":%u,\"cause\":%u}\n",
-			 (int)process, places, times, suppressed, failed, failed_cause);
+			 ",\"suppressed\":%u,\"failed\":%u,\"cause\":%u,\"dropped\":%" PRIu64 "}\n",
+			 (int)process, places, times, suppressed, failed, failed_cause,
+			 cause_times(CAUSE_MESSAGE_LOST));
 
 	put(text, (size_t)n);
 }

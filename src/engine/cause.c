@@ -197,18 +197,32 @@ void cause_receive(struct qp *qp)
 
 void cause_starves(const struct qp *qp)
 {
-	char what[128] = "a datagram", peer[96];
+	char peer[96];
 
 	if (!uroce_log_on(LOG_INFO))
 		return;
-	if (qp->transport != TRANSPORT_UD)
-		snprintf(what, sizeof(what), "a message of %s", peer_text(qp, peer));
+	peer_text(qp, peer);
 	if (qp->srq || is_xrc_target(qp))
-		cause_note(CAUSE_NONE_POSTED, "QP 0x%x has no receive for %s: its SRQ is empty", qp->base.qp_num, what);
+		cause_note(CAUSE_NONE_POSTED, "QP 0x%x has no receive for a message of %s: its SRQ is empty",
+			   qp->base.qp_num, peer);
 	else
 		cause_note(CAUSE_NONE_POSTED,
-			   "QP 0x%x has no receive for %s: %u were posted, and all of them are consumed",
-			   qp->base.qp_num, what, qp->rq.tail);
+			   "QP 0x%x has no receive for a message of %s: %u were posted, and all of them are consumed",
+			   qp->base.qp_num, peer, qp->rq.tail);
+}
+
+/* A message of UC or UD that finds no receive. */
+static void say_lost(const struct qp *qp, const struct packet *p)
+{
+	uint32_t from = qp->transport == TRANSPORT_UD ? p->src_qpn : qp->attr.dest_qp_num;
+
+	if (qp->srq)
+		cause_say(CAUSE_MESSAGE_LOST, "QP 0x%x dropped a message of QP 0x%x: its SRQ is empty", qp->base.qp_num,
+			  from);
+	else
+		cause_say(CAUSE_MESSAGE_LOST,
+			  "QP 0x%x dropped a message of QP 0x%x: %u receives were posted, and all of them are consumed",
+			  qp->base.qp_num, from, qp->rq.tail);
 }
 
 static enum cause say_access(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)
@@ -337,7 +351,7 @@ void cause_repeated(const struct qp *qp, const struct packet *p)
 void cause_drop(struct qp *qp, const struct packet *p, enum verdict verdict)
 {
 	if (verdict == NOT_READY)
-		cause_starves(qp);
+		say_lost(qp, p);
 	else if (qp->transport == TRANSPORT_UD && verdict == ACCESS_DENIED)
 		cause_say(CAUSE_QKEY, "QP 0x%x dropped a datagram of QP 0x%x: its Q_Key is 0x%x, not 0x%x",
 			  qp->base.qp_num, p->src_qpn, p->qkey, qp->attr.qkey);

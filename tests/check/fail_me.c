@@ -552,6 +552,25 @@ static void nothing_to_receive_it(struct pair *p, bool wrong)
 		await(&p->b);
 }
 
+/* UC: nobody else tells of a message that is dropped. The WRITE behind it shows that it has come. */
+static void lost_message(struct pair *p, bool wrong)
+{
+	volatile char *end = p->b.memory + SIZE - 1;
+	struct ibv_wc wc;
+	int came = 0;
+
+	if (!wrong)
+		receive(&p->b, piece(&p->b, 0, 8));
+	p->a.memory[SIZE - 1] = 'w';
+	post(&p->a, IBV_WR_SEND, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
+	post(&p->a, IBV_WR_RDMA_WRITE, piece(&p->a, 0, SIZE), &p->b, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 2; i++)
+		MUST(await(&p->a).status == IBV_WC_SUCCESS);
+	while (*end != 'w' || came < !wrong)
+		came += ibv_poll_cq(p->b.cq, 1, &wc);
+	MUST(came == !wrong);
+}
+
 static void reads_without_depth(struct pair *p, bool wrong)
 {
 	post(&p->a, wrong ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, piece(&p->a, 0, 8), &p->b, IBV_SEND_SIGNALED);
@@ -655,6 +674,7 @@ static const struct row {
 	{"ah_of_another_domain", ah_of_another_domain, 0x104, "the address handle is of another protection domain",
 	 &ud},
 	{"cq_overruns", cq_overruns, 0x302, "a completion queue of 4 entries", &small},
+	{"lost_message", lost_message, 0x20c, "0 receives were posted, and all of them are consumed", &uc},
 	{"nothing_to_receive_it", nothing_to_receive_it, 0x122, "the peer had no receive posted", &impatient},
 	{"lower_psns", other_psns, 0x127, "expects PSN 0xfffff0, this end begins with 0x0", &behind},
 	{"higher_psns", other_psns, 0x127, "expects PSN 0x10, this end begins with 0x0", &ahead},

@@ -39,6 +39,9 @@ def main():
     result = call(UROCE, "check", ME, "beyond", "wrong")
     check("the summary of a check counts requests that failed", "no mistakes found; 1 request failed (cause 0x123)" in
           result.stdout, result.stdout)
+    result = call(UROCE, "check", ME, "lost_message", "wrong")
+    check("... and messages of UC that were dropped", "no mistakes found; 1 message found no receive, and was dropped (cause "
+          "0x20c)" in result.stdout, result.stdout)
     result = call(UROCE, "run", ME, "beyond", "wrong", UROCE_LOG="error")
     check("UROCE_LOG=error silences it", result.returncode == 0 and result.stdout == "", result.stdout)
     result = call(UROCE, "run", ME, "nothing_to_receive_it", "wrong", UROCE_LOG="info")

@@ -47,15 +47,16 @@ def is_trace(name):
         return False
 
 
-def pair(fault="", server_fault=""):
+def pair(fault="", server_fault="", words=(), **environment):
     """The faults leave the client waiting."""
+    environment["UROCE_LOCAL"] = "off"
     for trace in ("server.trace", "client.trace"):
         open(trace, "w").close()
         os.unlink(trace)
-    server = start("server.trace", "ib_send_bw", "-x0", *alone.ENDLESS, UROCE_LOCAL="off", UROCE_FAULT=server_fault)
+    server = start("server.trace", "ib_send_bw", "-x0", *words, *alone.ENDLESS, UROCE_FAULT=server_fault, **environment)
     while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
         check("the server listens", server.poll() is None)
-    client = start("client.trace", "ib_send_bw", "-x0", *alone.ENDLESS, "127.0.0.1", UROCE_LOCAL="off", UROCE_FAULT=fault)
+    client = start("client.trace", "ib_send_bw", "-x0", *words, *alone.ENDLESS, "127.0.0.1", UROCE_FAULT=fault, **environment)
     while not (is_trace("server.trace") and is_trace("client.trace")):
         check("both run", server.poll() is None and client.poll() is None)
     return server, client
@@ -122,6 +123,14 @@ def test_processes():
     end(server, client)
 
 
+def test_lost_messages():
+    """perftest's server posts its receives again after it has polled; without credits its client does not wait for them."""
+    server, client = pair(words=("-cUC", "-r1"), UROCE_PATIENCE="off")
+    said = until(server, r"\d+ messages? of UC or UD found no receive, and (was|were) dropped \(cause 0x20c\)", "server.trace")
+    check("not twice", "It has refused" not in said, said)
+    end(client, server)
+
+
 def test_codes_and_files():
     r = subprocess.run(["uroce", "explain", "nowhere"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     check("no file", r.returncode == 1 and b"nowhere: No such file" in r.stdout, r.stdout)
@@ -136,7 +145,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_what_the_other_end_does,
-                     test_processes, test_codes_and_files):
+                     test_processes, test_lost_messages, test_codes_and_files):
             test()
             print("ok", test.__name__)
         os.chdir("/")

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "base/cause.h"
 #include "base/proc_state.h"
 #include "tools/names.h"
 #include "tools/paragraph.h"
@@ -155,7 +156,10 @@ static void say_receives(const struct waits *w, const struct pending_qp *q)
 {
 	uint64_t open = q->posted > q->used ? q->posted - q->used : 0;
 
-	if (q->dropped)
+	if (q->lost)
+		say("%u message%s of UC or UD found no receive, and %s dropped (cause 0x%x). ", q->lost,
+		    plural(q->lost), q->lost == 1 ? "was" : "were", CAUSE_MESSAGE_LOST);
+	if (q->dropped && !(q->lost && q->drop_reason == NO_RECEIVE))
 		say("It has refused a request of the peer, PSN 0x%06x, %u time%s, last %s: %s. ", q->drop_psn,
 		    q->dropped, plural(q->dropped), ago(w, q->drop_at), drop_name(q->drop_reason));
 	if (!q->posted)

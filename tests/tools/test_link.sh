@@ -33,7 +33,7 @@ pair() {
 	: >both
 	start server uroce run stdbuf -oL ibv_rc_pingpong -d "$2" -g 0 -n "$4" -p "$port"
 	server=$!
-	await server 'local address'
+	until ss -Hltn "sport = :$port" | grep -q .; do kill -0 $server || break; done
 	start client uroce run stdbuf -oL ibv_rc_pingpong -d "$1" -g 0 -n "$4" -p "$port" "$3"
 	client=$!
 	await client 'remote address'

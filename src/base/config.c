@@ -187,8 +187,8 @@ static const struct config_row *row_named(const char *name, size_t length)
 	return NULL;
 }
 
-/* The variable with the most similar name, but none of the tests. */
-static const char *nearest(const char *name)
+/* nearest_hint() of a variable's name; none of those for tests. */
+static const char *hint_of(char *out, size_t room, const char *name)
 {
 	const char *names[CONFIG_VARIABLES];
 	size_t count = 0;
@@ -196,14 +196,14 @@ static const char *nearest(const char *name)
 	for (size_t i = 0; i < CONFIG_VARIABLES; i++)
 		if (!config_row[i].for_tests)
 			names[count++] = config_row[i].name;
-	return nearest_word(name, names, count);
+	return nearest_hint(out, room, name, names, count);
 }
 
 enum config_fault config_complaint(const char *assignment, char *text, size_t room)
 {
 	const char *value = strchr(assignment, '=');
 	const struct config_row *row;
-	char name[64];
+	char name[64], hint[64];
 
 	if (!value || strncmp(assignment, CONFIG_PREFIX, strlen(CONFIG_PREFIX)))
 		return CONFIG_FINE;
@@ -211,9 +211,8 @@ enum config_fault config_complaint(const char *assignment, char *text, size_t ro
 	row = row_named(assignment, (size_t)(value - assignment));
 	value++;
 	if (!row) {
-		snprintf(text, room,
-			 "%s is no variable of uroce: did you mean %s? (`uroce help environment` lists all)", name,
-			 nearest(name));
+		snprintf(text, room, "%s is no variable of uroce%s (`uroce help environment` lists all)", name,
+			 hint_of(hint, sizeof(hint), name));
 		return CONFIG_UNKNOWN;
 	}
 	if (!*value || config_value_allowed(row, value))

@@ -2,8 +2,8 @@
 #include "base/nearest.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -41,7 +41,7 @@ unsigned word_distance(const char *a, const char *b)
 
 const char *nearest_word(const char *word, const char *const *words, size_t count)
 {
-	unsigned least = UINT_MAX;
+	unsigned least = 2 + (unsigned)strlen(word) / 4;
 	const char *nearest = NULL;
 
 	for (size_t i = 0; i < count; i++) {
@@ -53,4 +53,21 @@ const char *nearest_word(const char *word, const char *const *words, size_t coun
 		}
 	}
 	return nearest;
+}
+
+const char *nearest_hint(char *out, size_t room, const char *word, const char *const *words, size_t count)
+{
+	const char *nearest = nearest_word(word, words, count);
+	size_t at;
+
+	if (nearest) {
+		snprintf(out, room, ": did you mean %s?", nearest);
+		return out;
+	}
+	at = (size_t)snprintf(out, room, ": it is one of");
+	for (size_t i = 0; i < count && at < room; i++)
+		at += (size_t)snprintf(out + at, room - at, "%s %s", i ? "," : "", words[i]);
+	if (at >= room)
+		*out = 0;
+	return out;
 }

@@ -9,7 +9,11 @@
  * case, and all characters from the 64th on. */
 unsigned word_distance(const char *a, const char *b);
 
-/* The word with the smallest distance; the first if there are several. NULL if `count` is 0. */
+/* The word with the smallest distance; the first if there are several. NULL: none is near enough to be meant, which is
+ * one edit, and one more for each four characters. */
 const char *nearest_word(const char *word, const char *const *words, size_t count);
+/* Writes ": did you mean WORD?" to `out`, or else ": it is one of ..." if there is room for all, or else "". Returns
+ * it. */
+const char *nearest_hint(char *out, size_t room, const char *word, const char *const *words, size_t count);
 
 #endif

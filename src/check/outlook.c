@@ -74,9 +74,9 @@ static void report_ignored(const struct outlook *l, const struct stack *posted)
 		.at = {{"posted", posted}, {"the completion with the error was polled", l->failure}}};
 
 	snprintf(f.text, sizeof(f.text),
-		 "QP 0x%x has failed, a completion with status %d was polled, and requests are still posted: they "
+		 "QP 0x%x has failed, a completion with status %d (%s) was polled, and requests are still posted: they "
 		 "will be flushed",
-		 l->qpn, l->failed_status);
+		 l->qpn, l->failed_status, ibv_wc_status_str(l->failed_status));
 	finding_report(&f);
 }
 

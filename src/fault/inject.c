@@ -650,8 +650,9 @@ static bool tell_rule(struct injector *i) REQUIRES(inject_lock)
 
 	if (i->older)
 		fine = tell_rule(i->older);
-	log_warn("fault %llu, %s: fired %llu times of %llu", (unsigned long long)i->id, i->rule.text,
-		 (unsigned long long)did, (unsigned long long)atomic_load_explicit(&i->could, memory_order_relaxed));
+	log_warn("fault %llu, %s: fired %llu time%s of %llu", (unsigned long long)i->id, i->rule.text,
+		 (unsigned long long)did, did == 1 ? "" : "s",
+		 (unsigned long long)atomic_load_explicit(&i->could, memory_order_relaxed));
 	return fine && did;
 }
 

@@ -54,10 +54,11 @@ bool scan_next(struct scan *s)
 
 int scan_refuse_unknown(struct scan *s, const char *kind, const char *const *names, size_t count)
 {
-	char word[64];
+	char word[64], hint[100];
 
 	scan_copy(s, word, sizeof(word));
-	return scan_refuse(s, "there is no %s '%s': did you mean %s?", kind, word, nearest_word(word, names, count));
+	return scan_refuse(s, "there is no %s '%s'%s", kind, word,
+			   nearest_hint(hint, sizeof(hint), word, names, count));
 }
 
 const struct rule_word *scan_find(const struct scan *s, const struct rule_words *words)

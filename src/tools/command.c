@@ -55,7 +55,7 @@ int wrong_usage(const struct command *command, const char *format, ...)
 	return show_usage(command);
 }
 
-/* The option nearest to `word`, which is "--name", possibly with "=value". */
+/* The option that is meant by `word`, which is "--name", possibly with "=value"; or NULL. */
 static const char *nearest_option(const char *word, const struct option *options)
 {
 	const char *names[16] = {"help"};
@@ -70,7 +70,7 @@ static const char *nearest_option(const char *word, const struct option *options
 static void complain_of_option(const struct command *command, const char *word, const char *letters,
 			       const struct option *options)
 {
-	const char *letter = optopt ? strchr(letters, optopt) : NULL;
+	const char *letter = optopt ? strchr(letters, optopt) : NULL, *nearest = nearest_option(word, options);
 	const struct option *o = options;
 	bool is_known, needs;
 
@@ -83,7 +83,8 @@ static void complain_of_option(const struct command *command, const char *word, 
 	else if (optopt)
 		complain(command, "there is no option -%c", optopt);
 	else
-		complain(command, "there is no option '%s': did you mean --%s?", word, nearest_option(word, options));
+		complain(command, "there is no option '%s'%s%s%s", word, nearest ? ": did you mean --" : "",
+			 nearest ?: "", nearest ? "?" : "");
 }
 
 int next_option(const struct command *command, int argc, char **argv, const char *letters, const struct option *options)

@@ -196,11 +196,12 @@ static const struct command *find_command(const char *name)
 static int say_unknown(const char *name)
 {
 	const char *names[ARRAY_SIZE(commands) + 3] = {"help", "--help", "--version"};
+	char hint[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		names[3 + i] = commands[i].name;
-	fprintf(stderr, "uroce: there is no command '%s': did you mean '%s'? (`uroce --help` lists all)\n", name,
-		nearest_word(name, names, ARRAY_SIZE(names)));
+	fprintf(stderr, "uroce: there is no command '%s'%s (`uroce --help` lists all)\n", name,
+		nearest_hint(hint, sizeof(hint), name, names, ARRAY_SIZE(names)));
 	return EXIT_USAGE;
 }
 

@@ -135,7 +135,7 @@ static void a_complaint_names_what_is_allowed_or_the_nearest_name(void **state)
 		{"UROCE_TRACESIZE=1k", "did you mean UROCE_TRACE_SIZE?"},
 		{"UROCE_TRCAE=x", "did you mean UROCE_TRACE?"},
 		{"UROCE_QUIK=1", "did you mean UROCE_"}, /* not UROCE_QUICK, which is the tests' */
-		{"UROCE_=", "did you mean UROCE_"},
+		{"UROCE_=", "UROCE_ is no variable of uroce (`uroce help environment` lists all)"},
 		{"UROCE_QUICK=1", NULL},
 		{"UROCE", NULL},
 		{"UROC_LOCL=off", NULL},
@@ -278,6 +278,7 @@ static void words_have_distances(void **state)
 	}
 	assert_string_equal(nearest_word("dcotor", words, ARRAY_SIZE(words)), "doctor");
 	assert_null(nearest_word("x", words, 0));
+	assert_null(nearest_word("xyzzy", words, ARRAY_SIZE(words)));
 }
 
 int main(void)

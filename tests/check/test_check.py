@@ -214,7 +214,7 @@ def each_option(folder):
     result = run("--only", "habits", program=leak)
     check("--only another class", result.returncode == 0 and "no mistakes found" in result.stdout, result.stdout)
     result = run("--only", "leak", program=leak)
-    check("--only what is no class", result.returncode == 2 and "did you mean 'leaks'" in result.stdout, result.stdout)
+    check("--only what is no class", result.returncode == 2 and "did you mean leaks?" in result.stdout, result.stdout)
     result = run("--log-file", f"{folder}/log.%p", program=leak)
     logs = [name for name in os.listdir(folder) if name.startswith("log.")]
     check("--log-file", result.stdout == "" and len(logs) == 1 and finding(open(f"{folder}/{logs[0]}").read(), "leak-cq"),

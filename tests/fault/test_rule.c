@@ -89,7 +89,7 @@ static void others_are_refused_with_the_word_and_the_reason(void **state)
 		{"in UD: nak access", "nak", "only requests of RC"},
 		{"out SEND: nak access", "nak", "only incoming packets"},
 		{"in SEND: revoke", "revoke", "names a region"},
-		{"in SEND: nak much", "much", "did you mean"},
+		{"in SEND: nak much", "much", "it is one of "},
 		{"in XRC: delay 1ms", "delay", "begin the rule with `out`"},
 		{"post psn 3: refuse EIO", "psn", "has no PSN"},
 		{"post SEND: drop", "drop", "cannot be done to a"},

@@ -8,8 +8,10 @@ own_folder
 
 check "without a command, it says what to do next" 2 'uroce run PROGRAM' uroce
 check "... in 15 lines" 0 '^1[0-5]$' sh -c 'uroce 2>&1 | wc -l'
-check "an unknown command is named, and the nearest" 2 "no command 'docter': did you mean 'doctor'" uroce docter
-check "help on one, too" 2 "no command 'docter': did you mean 'doctor'" uroce help docter
+check "an unknown command is named, and the nearest" 2 "no command 'docter': did you mean doctor?" uroce docter
+check "... but no word that is far from it" 2 "no command 'xyzzy' (.uroce --help. lists all)" uroce xyzzy
+check "... nor an option" 2 "no option '--xyzzy'$" uroce trace --xyzzy x
+check "help on one, too" 2 "no command 'docter': did you mean doctor?" uroce help docter
 check "an unknown option is named, and the nearest" 2 "'--opkode=READ': did you mean --opcode" uroce trace --opkode=READ x
 check "a letter that is no option" 2 'no option -z' uroce run -z x
 check "an option without its argument" 2 "'--trace' needs an argument" uroce run --trace

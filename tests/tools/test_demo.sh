@@ -48,7 +48,7 @@ rm -rf "$work"/uroce-demo*
 TMPDIR=$work $inside uroce demo faults >"$work/out" 2>&1 || { echo "uroce demo faults: status $?"; result=1; }
 must_show 'drop: fired 6 times of 500'
 must_show '^  6 in all: each time the same'
-must_show 'port-down 20ms: fired 1 times of 500'
+must_show 'port-down 20ms: fired 1 time of 500'
 must_show 'server .*remote access error (10)'
 [ "$(grep -c 'client    500 iters' "$work/out")" = 3 ] || { echo "not three pairs go on"; result=1; }
 ! grep '.\{81\}' "$work/out" || { echo "more than 80 columns"; result=1; }

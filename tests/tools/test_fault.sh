@@ -53,7 +53,7 @@ check "all are removed" 0 gone sh -c "uroce fault $client clear && echo gone"
 check "... and none is there" 0 '^no rules$' uroce fault $client
 check "the last one" 0 '^rule 3$' uroce fault $client add "post nth 1: fatal"
 check "ends the program" 1 'Work Request Flushed Error' ended $client client
-check "which tells the rules that it had" 0 'fault 3, post nth 1: fatal: fired 1 times of' cat client
+check "which tells the rules that it had" 0 'fault 3, post nth 1: fatal: fired 1 time of' cat client
 # until_icrc PID: its device has counted packets with a wrong ICRC.
 until_icrc() {
 	until uroce stat -j "$1" | grep -q '"rx_icrc_errors":[[:space:]]*[1-9]'; do

@@ -20,14 +20,15 @@ static const char *const classes[] = {"leaks", "habits", "buffers", "mappings", 
 static int only(const struct command *command, const char *class, char all[ALL_ROOM])
 {
 	size_t at = strlen(all);
+	char hint[100];
 
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
 		if (!strcmp(class, classes[i])) {
 			snprintf(all + at, ALL_ROOM - at, "%s%s", at ? "," : "", class);
 			return 0;
 		}
-	return wrong_usage(command, "there is no class '%s': did you mean '%s'?", class,
-			   nearest_word(class, classes, ARRAY_SIZE(classes)));
+	return wrong_usage(command, "there is no class '%s'%s", class,
+			   nearest_hint(hint, sizeof(hint), class, classes, ARRAY_SIZE(classes)));
 }
 
 static int set_exit(const struct command *command, const char *text)

@@ -7,6 +7,7 @@
 #include "engine/complete.h"
 #include "engine/flow.h"
 #include "engine/request.h"
+#include "object/sge.h"
 
 static bool unreliable_may_send(const struct qp *qp)
 {
@@ -29,6 +30,12 @@ static void step(struct requester *r, const struct wqe *w)
 	}
 }
 
+/* True if the memory of the request may be read. */
+static bool is_readable(const struct qp *qp, const struct wqe *w)
+{
+	return (w->flags & IBV_SEND_INLINE) || sge_allowed(qp->hca, qp->pd, w->sge, w->num_sge, 0);
+}
+
 /* Sends the packet at the cursor. False: it must wait. */
 static bool unreliable_send_next(struct qp *qp, struct tx_batch *batch)
 {
@@ -44,8 +51,11 @@ static bool unreliable_send_next(struct qp *qp, struct tx_batch *batch)
 		return true;
 	}
 	f = qp->flow ? flow_of(qp, w) : NULL;
-	if (f && flow_holds(qp, batch, f, w))
-		return false;
+	if (f && flow_holds(qp, batch, f, w)) {
+		if (is_readable(qp, w))
+			return false;
+		qp->req.held = NULL; /* it fails below, whatever the peer has room for */
+	}
 	if (!request_fits(qp, batch, w, r->packet) || (f && !flow_reserve(qp, batch, f, w->length))) {
 		if (!f || !flow_loses(qp, batch, f))
 			return false;

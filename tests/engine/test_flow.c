@@ -169,6 +169,25 @@ static void a_queue_pair_that_asks_first_sends_nothing_before(void **state)
 	assert_int_equal(polled(f), 1);
 }
 
+/* It cannot be sent, so it needs no receive of the peer. */
+static void a_request_that_is_to_fail_waits_for_no_receive(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge nowhere = {IOVA, 8, 0};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &nowhere, .num_sge = 1};
+	struct cqe c;
+
+	fixture_start(f, IBV_QPS_RTS);
+	be_heard(f, 1);
+	post_sends(f, 1);
+	assert_int_equal(polled(f), 1);
+	assert_int_equal(fixture_post(f, fixture_datagram(f, wr)), 0);
+	assert_int_equal(cq_poll(&f->send_cq, 1, &c), 1);
+	assert_int_equal(c.status, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(f->qp->state, IBV_QPS_SQE);
+	assert_false(fixture_wait_deadline(f));
+}
+
 static void an_answer_to_an_earlier_credit_request_says_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -739,6 +758,7 @@ int main(void)
 		BOTH(short_exchanges_ask_nothing),
 		BOTH(a_new_peer_is_not_run_over),
 		UC(a_queue_pair_that_asks_first_sends_nothing_before),
+		BOTH(a_request_that_is_to_fail_waits_for_no_receive),
 		BOTH(an_answer_to_an_earlier_credit_request_says_nothing),
 		BOTH(a_grant_answers_a_credit_request),
 		BOTH(only_the_peer_answers),

@@ -28,8 +28,11 @@
 
 static int install(const struct steering_order *o, struct sock_filter *code, int fd)
 {
-	struct sock_fprog program = {.filter = code, .len = steering_program(o, code)};
+	struct sock_fprog program;
 
+	memset(&program, 0, sizeof(program)); /* the gap between its members as well, for memcheck */
+	program.filter = code;
+	program.len = steering_program(o, code);
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ? -errno : 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce check`: runs a program on uroce's devices, which look for its mistakes (src/check/). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,28 @@ static int check_option(const struct command *command, int option, char all[ALL_
 	}
 }
 
+/* The words of the program. valgrind gets the option by which memcheck's errors have the exit status of findings, if it
+ * has not got it. */
+static char **with_status(char **argv, int argc)
+{
+	const char *name = strrchr(argv[0], '/');
+	char **more, option[64];
+
+	if (strcmp(name ? name + 1 : argv[0], "valgrind"))
+		return argv;
+	for (int i = 1; i < argc && argv[i][0] == '-'; i++)
+		if (!strncmp(argv[i], "--error-exitcode", strlen("--error-exitcode")))
+			return argv;
+	snprintf(option, sizeof(option), "--error-exitcode=%u", (unsigned)config_number(CONFIG_CHECK_EXIT));
+	more = calloc((size_t)argc + 2, sizeof(*more));
+	if (!more)
+		return argv;
+	more[0] = argv[0];
+	more[1] = strdup(option);
+	memcpy(more + 2, argv + 1, (size_t)(argc - 1) * sizeof(*more));
+	return more[1] ? more : argv;
+}
+
 int check_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {{"only", required_argument, NULL, 'o'},
@@ -100,5 +123,5 @@ int check_command(const struct command *command, int argc, char **argv)
 	}
 	if (setenv("UROCE_CHECK", *all ? all : USUAL, 1))
 		return EXIT_FAILURE;
-	return program_run(command, argv + optind);
+	return program_run(command, with_status(argv + optind, argc - optind));
 }

@@ -190,11 +190,14 @@ def stacks():
 
 
 def ends():
-    """However the program ends, what it leaves is told, once."""
+    """However the program ends, what it leaves is told, once. ThreadSanitizer in uroce does not follow its copy by clone(2)."""
     me = os.path.join(BUILD, "check_ends")
+    traced = SANITIZED and SANITIZED.group(0) == "libtsan"
     for how, status in (("exit", FOUND), ("_exit", FOUND), ("_Exit", FOUND), ("quick_exit", FOUND), ("abort", -signal.SIGABRT),
                         ("SIGTERM", -signal.SIGTERM), ("SIGSEGV", -signal.SIGSEGV), ("execve", 0), ("execvp", 0), ("execl", 0),
                         ("failed execve", FOUND)):
+        if traced and how not in ("exit", "quick_exit"):
+            continue
         result = run(program=(me, how))
         told = re.findall(r"process \d+: \d+ findings.*; 1 request failed", result.stdout)
         check(f"{how}: leaks and the summary", (SANITIZED or result.returncode == status) and finding(result.stdout, "leak-cq") and

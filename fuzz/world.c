@@ -224,6 +224,7 @@ static void forget_sources(void)
 
 	lock_take(&world.loop->receive); /* the helper receives, too */
 	memset(udp->source, 0, sizeof(udp->source));
+	udp->last = NULL;
 	udp->calm = 0;
 	udp->looks = 0;
 	lock_drop(&world.loop->receive);

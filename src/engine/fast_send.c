@@ -97,39 +97,72 @@ void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- by udp ---- */
 
+/* True for a request that may stand in a train of the fast path. */
+static inline bool fits_train(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return fast_is_common(qp, wr) && wr->sg_list->length >= FAST_UDP_LEAST &&
+	       wr->sg_list->length <= FAST_UDP_MOST && !(wr->send_flags & IBV_SEND_FENCE) && fast_fits(qp, wr);
+}
+
 bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	/* small requests wait for an answer that is bound to come, to become a train */
 	return !engine_awaits_answer(qp) && !qp->answers_first &&
-	       qp->req.flight + FAST_UDP_MOST + PACKET_OVERHEAD <= qp->req.window && fast_is_common(qp, wr) &&
-	       wr->sg_list->length >= FAST_UDP_LEAST && wr->sg_list->length <= FAST_UDP_MOST &&
-	       !(wr->send_flags & IBV_SEND_FENCE) && fast_fits(qp, wr);
+	       qp->req.flight + FAST_UDP_MOST + PACKET_OVERHEAD <= qp->req.window && fits_train(qp, wr);
 }
 
-uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
-			      struct packet packet[2])
+/* Puts a request into the queue, with its packet. False: the memory cannot be read this way. */
+static inline bool put_in_train(struct qp *qp, const struct ibv_send_wr *wr, uint32_t number, char *payload,
+				struct packet *p)
 {
-	struct requester *r = &qp->req;
-	struct responder *s = &qp->resp;
 	struct wqe *w = sq_at(&qp->sq, qp->sq.tail);
-	uint32_t count = 0;
 
 	w->opcode = wr->opcode;
 	w->flags = wr->send_flags;
 	if (unlikely(fast_put_common(qp, w, wr, payload)))
-		return 0;
+		return false;
 	w->wr_id = wr->wr_id;
-	w->psn = r->next;
+	w->psn = psn_add(qp->req.next, number);
 	w->imm = wr->imm_data;
 	w->state = WQE_PROCESSING;
 	if (hooks_any())
 		fast_trace_send(qp, w);
 	qp->sq.tail++;
 
-	packet_begin(&packet[count], TRANSPORT_RC | OP_SEND_ONLY, qp->attr.dest_qp_num, r->next);
-	packet[count].length = w->length;
-	packet[count].solicited = w->flags & IBV_SEND_SOLICITED;
-	packet[count++].ack_request = requester_sends_only(qp, w, now, budget);
+	packet_begin(p, TRANSPORT_RC | OP_SEND_ONLY, qp->attr.dest_qp_num, w->psn);
+	p->length = w->length;
+	p->solicited = wr->send_flags & IBV_SEND_SOLICITED;
+	return true;
+}
+
+/* Packets of this length that the window has room for, `most` at most. */
+static uint32_t fast_room(const struct requester *r, uint32_t length, uint32_t most)
+{
+	most = min_of(most, SELECTIVE_PSNS - 1 - (uint32_t)psn_diff(r->next, r->una));
+	return min_of(most, (r->window - min_of(r->flight, r->window)) / (length + PACKET_OVERHEAD));
+}
+
+uint32_t engine_fast_send_udp(struct qp *qp, struct ibv_send_wr **list, uint64_t now, uint32_t budget, uint32_t most,
+			      char *payload, struct packet *packet)
+{
+	struct ibv_send_wr *wr = *list;
+	struct responder *s = &qp->resp;
+	uint32_t count = 0, length = wr->sg_list->length;
+
+	requester_limit(&qp->req, budget);
+	if (unlikely(wr->next))
+		most = fast_room(&qp->req, length, min_of(most, (uint32_t)FAST_UDP_LIST));
+	do {
+		if (unlikely(!put_in_train(qp, wr, count, payload, &packet[count])))
+			break;
+		payload += packet_bytes(packet);
+		count++;
+		wr = wr->next;
+	} while (unlikely(wr) && count < most && fits_train(qp, wr) && wr->sg_list->length == length);
+	if (unlikely(!count))
+		return 0;
+	*list = wr;
+	requester_sends_only(qp, packet, count, now);
 	if (responder_owes_ack(s, false)) {
 		packet_begin(&packet[count], TRANSPORT_RC | OP_ACKNOWLEDGE, qp->attr.dest_qp_num, s->ack_psn);
 		packet[count].syndrome = SYNDROME_ACK | SYNDROME_NO_CREDITS;

@@ -218,11 +218,13 @@ FAST_INLINE bool engine_fast_datagram(struct qp *qp, const struct ibv_send_wr *w
 
 /* True if engine_fast_send_udp() takes the request, on an idle QP. */
 bool engine_fast_send_fits(const struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
-/* Posts such a request, and makes its packet, and that of an ACK if one is due. Both must be sent at once, as one
- * train; the payload of the first is copied to `payload`. `budget`: as in a tx batch. Returns the number of packets; 0:
- * nothing has been posted, as the memory cannot be read this way. */
-uint32_t engine_fast_send_udp(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now, uint32_t budget, char *payload,
-			      struct packet packet[2]) REQUIRES(qp->lock);
+/* Posts such a request and those behind it in the list that are alike, `most` at most, and makes their packets, and
+ * that of an ACK if one is due. All must be sent at once, as one train: `packet` has room for FAST_UDP_LIST + 1. The
+ * payload of the first is copied to `payload`, those of the others each packet_bytes() further. `budget`: as in a tx
+ * batch. *list becomes the first request that is not posted. Returns the number of packets; 0: nothing has been posted,
+ * as the memory cannot be read this way. */
+uint32_t engine_fast_send_udp(struct qp *qp, struct ibv_send_wr **list, uint64_t now, uint32_t budget, uint32_t most,
+			      char *payload, struct packet *packet) REQUIRES(qp->lock);
 /* Completes datagrams posted so, from `wr` on: they are sent. Called before anything else is done with the QP. */
 void engine_fast_datagrams_sent(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 

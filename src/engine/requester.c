@@ -232,10 +232,8 @@ static bool requester_may_send(const struct qp *qp)
 	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) && !qp->req.pause;
 }
 
-/* Limits the window to what the peer's socket holds, which the peer empties once in DRAINED at least: a long path holds
- * more. */
-
-static void limit_window(struct requester *r, uint32_t budget)
+/* The peer empties its socket once in DRAINED at least: a long path holds more. */
+void requester_limit(struct requester *r, uint32_t budget)
 {
 	uint64_t limit = max_of(budget, r->mtu + PACKET_OVERHEAD);
 
@@ -244,24 +242,27 @@ static void limit_window(struct requester *r, uint32_t budget)
 	r->window = min_of(r->window, (uint32_t)limit);
 }
 
-/* The state changes of requester_send_next() for a request of one packet. True: an ACK is requested. */
-bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget)
+/* The state changes of requester_send_next() for requests of one packet that begin a train. */
+void requester_sends_only(struct qp *qp, struct packet *packet, uint32_t count, uint64_t now)
 {
 	struct requester *r = &qp->req;
-	uint32_t charge = w->length + PACKET_OVERHEAD;
-	bool ask;
+	uint32_t place = 0;
 
-	limit_window(r, budget);
-	ask = requester_asks(qp, now, w, 1, charge, r->train == 1);
-	r->unasked += charge;
-	if (ask) {
-		note_asked(r, psn_add(r->next, 1), now);
-		start_timing(r, r->next, true, now);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct wqe *w = sq_at(&qp->sq, r->wqe);
+		uint32_t charge = w->length + PACKET_OVERHEAD;
+
+		place = place == r->train ? 1 : place + 1;
+		packet[i].ack_request = requester_asks(qp, now, w, 1, charge, place == r->train);
+		r->unasked += charge;
+		if (packet[i].ack_request) {
+			note_asked(r, psn_add(r->next, 1), now);
+			start_timing(r, r->next, true, now);
+		}
+		requester_sent(r, 1, charge);
+		requester_sent_whole(qp);
 	}
-	requester_sent(r, 1, charge);
-	requester_sent_whole(qp);
 	note_sent(qp, now);
-	return ask;
 }
 
 /* Sends lost packets before new ones. False: not all have been sent. */
@@ -284,7 +285,7 @@ bool requester_run(struct qp *qp, struct tx_batch *batch)
 
 	if (!requester_may_send(qp))
 		return false;
-	limit_window(r, batch->budget);
+	requester_limit(r, batch->budget);
 	if (unlikely(r->board) && !requester_repair(qp, batch))
 		return batch->packets && scoreboard_may_repair(qp);
 	if (r->probe_wanted)

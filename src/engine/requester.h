@@ -8,8 +8,11 @@
 
 /* Makes request packets. True: the tx batch was too small. */
 bool requester_run(struct qp *qp, struct tx_batch *batch);
-/* Sends the work request at the cursor, of one packet. True: that requests an ACK. */
-bool requester_sends_only(struct qp *qp, const struct wqe *w, uint64_t now, uint32_t budget);
+/* Limits the window to what the peer's socket holds, `budget` bytes. */
+void requester_limit(struct requester *r, uint32_t budget);
+/* Notes that `count` requests of one packet each, from the cursor on, leave as these packets; sets their ack_request.
+ */
+void requester_sends_only(struct qp *qp, struct packet *packet, uint32_t count, uint64_t now);
 /* True if the cursor could move if the tx batch had room. */
 bool requester_can_run(const struct qp *qp);
 

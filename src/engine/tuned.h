@@ -9,6 +9,7 @@
 #define FAST_RING_MOST	    2048 /* bytes of payload; above, the copy takes the time. docs/speed.md, one host */
 #define FAST_UDP_LEAST	    4 /* bytes of payload; below, the ACK is longer than the packet and ends no train with it */
 #define FAST_UDP_MOST	    512 /* bytes of payload; above, a link should need no copy */
+#define FAST_UDP_LIST	    32	/* packets of such a train; a list is posted as several. `make count`, lists of 32 */
 #define READ_CHUNK	    65536u /* bytes of a READ request; a repeated one lies in the lost one; paces responses; "loss" */
 #define REFERENCE_CHUNK	    (1u << 20) /* bytes that one packet refers to; other QPs of the receiver wait for its copy */
 #define REFERENCE_CHUNK_GPU (32u << 20) /* bytes of such a packet for GPU memory, slow to begin. docs/gpu.md */

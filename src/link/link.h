@@ -21,10 +21,11 @@ struct link_tx {
 	const union ibv_gid *sgid; /* where from, for links that do not know: the local peer's ring. NULL: they do */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
-	bool bad_icrc; /* not of a ring: it is to arrive with a wrong ICRC. Sent alone */
-	bool foreign;  /* the payload is the application's memory, which may be gone */
-	bool placed;   /* the payload stands behind where the header will, in room(). Of the first packet; it has no
-			  pieces */
+	bool bad_icrc;	    /* not of a ring: it is to arrive with a wrong ICRC. Sent alone */
+	bool foreign;	    /* the payload is the application's memory, which may be gone */
+	const void *placed; /* the payload, in room(), where it is in a train of the packets; NULL: it is in pieces.
+			       Placed packets are first, and differ in payload, PSN, ack_request and solicited alone; at
+			       most one more, to the same QP, follows */
 };
 
 /* In what send() returns, besides a number. */
@@ -45,9 +46,9 @@ struct link_ops {
 	/* Bytes, with BATCH_OVERHEAD for each packet, that the send buffer has room for. Who sends no more than that
 	 * finds it full only if others send at the same moment. NULL: there is no limit. */
 	uint32_t (*capacity)(struct link *link);
-	/* Where the calling thread may put the header and the payload of a small packet, until it sends. NULL: it
-	 * cannot. */
-	void *(*room)(struct link *link);
+	/* Where the calling thread may put the headers and payloads of *most small packets (FAST_UDP_MOST in engine/),
+	 * as they are on the wire, until it sends. NULL: it cannot. */
+	void *(*room)(struct link *link, uint32_t *most);
 	/* Calls deliver() for each packet that has arrived and passed its ICRC, until `batch` of them or more have been
 	 * seen, or (a ring) deliver() wants no more; the packet's payload lives until deliver() returns. Returns the
 	 * number of packets seen (good or bad). One thread at a time. */

@@ -59,10 +59,29 @@ static void copy_payload(struct train *t, const struct link_tx *tx)
 	}
 }
 
+/* Moves it where an earlier packet has left as another train. */
+static inline void keep_payload(struct train *t, const struct link_tx *tx)
+{
+	if (unlikely(t->at != tx->placed))
+		memmove(t->at, tx->placed, tx->packet->length);
+	t->at += tx->packet->length;
+}
+
 static void append_zeros(struct train *t, uint32_t n)
 {
 	memset(t->at, 0, n);
 	t->at += n;
+}
+
+/* A pure function of flow and length, so it is never stale; of all headers before the BTH, the CRC tells IPv4 and IPv6
+ * apart. */
+static inline void choose_before(struct train *t, uint32_t bytes)
+{
+	if (likely(bytes == t->before_size && t->start->crc == t->before_crc))
+		return;
+	t->before = icrc_before(t->start, bytes);
+	t->before_size = bytes;
+	t->before_crc = t->start->crc;
 }
 
 /* `bytes`: of the whole packet. */
@@ -74,15 +93,13 @@ static void train_append(struct train *t, const struct link_tx *tx, uint32_t byt
 	size_t n = packet_encode(p, header);
 
 	t->at += n;
-	if (tx->placed || is_copied(p)) {
-		if (tx->placed)
-			t->at += p->length;
-		else
-			copy_payload(t, tx);
+	choose_before(t, bytes);
+	if (is_copied(p)) {
+		copy_payload(t, tx);
 		append_zeros(t, pad);
-		icrc = icrc_start(t->start, t->first + t->packets, bytes, header, t->at - header);
+		icrc = icrc_continue(t->start, t->before, t->first + t->packets, header, t->at - header);
 	} else {
-		icrc = icrc_start(t->start, t->first + t->packets, bytes, header, n);
+		icrc = icrc_continue(t->start, t->before, t->first + t->packets, header, n);
 		finish_piece(t);
 		for (uint32_t i = 0; i < tx->iovs; i++) {
 			icrc = icrc_add(icrc, tx->iov[i].iov_base, tx->iov[i].iov_len);
@@ -124,22 +141,52 @@ void train_between(struct train *t, const union ibv_gid *from, const union ibv_g
 	icrc_flow_init(&t->flow, from->raw, to->raw, ROCE_PORT, ROCE_PORT);
 }
 
-static void train_fill(struct train *t, const struct link_tx *tx, uint32_t limit)
+static void train_begin(struct train *t, uint32_t size)
 {
-	uint32_t bytes = packet_bytes(tx->packet);
-
 	t->packets = t->bytes = t->pieces = 0;
 	t->piece = t->at = t->memory;
-	t->size = bytes;
-	train_append(t, tx, bytes);
+	t->size = size;
+}
+
+static void train_fill(struct train *t, const struct link_tx *tx, uint32_t limit)
+{
+	train_begin(t, packet_bytes(tx->packet));
+	train_append(t, tx, t->size);
 	while (t->packets < limit) {
 		const struct link_tx *next = &tx[t->packets];
+		uint32_t bytes = packet_bytes(next->packet);
 
-		bytes = packet_bytes(next->packet);
 		if (!fits(t, next, bytes) || !same_way(tx, next))
 			break;
 		train_append(t, next, bytes);
 	}
+	finish_piece(t);
+}
+
+/* Packets whose payload is placed, and perhaps an ACK behind them. */
+static void train_fill_placed(struct train *t, const struct link_tx *tx, uint32_t limit)
+{
+	uint32_t size = packet_bytes(tx->packet), pad = packet_pad(tx->packet->length), n = 0, icrc;
+
+	train_begin(t, size);
+	choose_before(t, size);
+	do {
+		uint8_t *header = t->at;
+
+		t->at += n ? packet_encode_like(tx[n].packet, t->memory, header) : packet_encode(tx[0].packet, header);
+		keep_payload(t, &tx[n]);
+		append_zeros(t, pad);
+		icrc = icrc_continue(t->start, t->before, t->first + n, header, t->at - header);
+		icrc_put(t->at, icrc);
+		t->at += ICRC_BYTES;
+		n++;
+	} while (n < limit && tx[n].placed);
+	t->packets = n;
+	t->bytes = n * size;
+	t->last = size;
+	tsan_release(tsan_key(tx->packet->dest_qpn));
+	if (n < limit && fits(t, &tx[n], packet_bytes(tx[n].packet)))
+		train_append(t, &tx[n], packet_bytes(tx[n].packet));
 	finish_piece(t);
 }
 
@@ -167,8 +214,8 @@ static void build_corrupt(void *arg)
 
 bool train_build(struct train *t, const struct link_tx *tx, uint32_t limit)
 {
-	if (tx->placed) { /* by who knows that it can */
-		train_fill(t, tx, limit);
+	if (tx->placed) {
+		train_fill_placed(t, tx, limit);
 		return true;
 	}
 	return fault_try(unlikely(tx->bad_icrc) ? build_corrupt : build_order, &(struct order){t, tx, limit});

@@ -28,6 +28,8 @@ struct train {
 	uint32_t packets, bytes;
 	uint32_t size; /* UDP payload of every packet but the last */
 	uint32_t last; /* ... and of the last */
+	/* icrc_before() of packets of `before_size` bytes in a flow with this CRC */
+	uint32_t before, before_size, before_crc;
 	uint32_t pieces;
 	uint8_t *piece;			/* start of the piece that is still growing */
 	uint8_t *at;			/* ... and its end */

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hooks.h"
 #include "base/tsan.h"
 #include "base/address.h"
 #include "link/tuned.h"
@@ -91,8 +92,16 @@ static bool is_of_uroce(uint16_t port)
 	return port == ROCE_PORT || port - UDP_WAY_PORT < UDP_WAY_PORTS;
 }
 
+/* Whether the datagram is from the same address and port as the last one. */
+static bool is_from_last(const struct udp *udp)
+{
+	static_assert(offsetof(struct sockaddr_in, sin_zero) == 8 && offsetof(struct sockaddr_in6, sin6_scope_id) == 24,
+		      "family, port and address come first");
+	return !(udp->is_ipv4 ? memcmp(&udp->from, &udp->last_from, 8) : memcmp(&udp->from, &udp->last_from, 24));
+}
+
 /* The row of the sender; a new sender replaces the one that had the row. */
-static struct udp_source *find_source(struct udp *udp)
+static struct udp_source *look_up_source(struct udp *udp)
 {
 	union ibv_gid gid;
 	uint16_t port;
@@ -106,7 +115,14 @@ static struct udp_source *find_source(struct udp *udp)
 			.gid = gid, .port = port, .is_uroce = is_of_uroce(port), .zero = true, .known = true};
 		icrc_flow_init(&s->flow, gid.raw, udp->link.gid.raw, port, ROCE_PORT);
 	}
+	udp->last = s;
+	udp->last_from = udp->from;
 	return s;
+}
+
+static inline struct udp_source *find_source(struct udp *udp)
+{
+	return likely(udp->last && is_from_last(udp)) ? udp->last : look_up_source(udp);
 }
 
 /* The expected identification of the next packet; `number`: within its train. */
@@ -130,10 +146,22 @@ static void seen(struct udp_source *s, uint32_t number, uint16_t id)
 	s->next = id + 1;
 }
 
+/* icrc_check() of a packet that is probably as long as the last one. */
+static int check_again(struct udp_source *s, const uint8_t *bytes, uint32_t length, uint16_t guess)
+{
+	if (unlikely(length != s->before_length)) {
+		if (length < ICRC_SCAN_LEAST)
+			return -EBADMSG;
+		s->before_length = length;
+		s->before = icrc_before(&s->flow, length);
+	}
+	return icrc_check_from(&s->flow, s->before, bytes, length, guess);
+}
+
 /* `number`: within its train. False: the ICRC is wrong. */
 static bool check(struct udp *udp, struct udp_source *s, uint32_t number, const uint8_t *bytes, uint32_t length)
 {
-	int id = icrc_check(&s->flow, bytes, length, expected(s, number));
+	int id = check_again(s, bytes, length, expected(s, number));
 
 	if (unlikely(id < 0)) {
 		udp_count(&udp->counters.rx_icrc, 1);
@@ -255,22 +283,38 @@ static uint32_t last_ack(const struct udp *udp, uint32_t segment, uint32_t total
 	return last;
 }
 
-/* For packets with a valid ICRC. */
-static void parse_and_deliver(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at,
-			      uint32_t length, link_deliver *deliver, void *arg)
-{
-	struct packet p;
+/* The last packet that was parsed. */
+struct parsed {
+	struct packet packet;
+	const uint8_t *bytes; /* NULL: none */
+	uint32_t length;
+};
 
-	if (unlikely(packet_parse(&p, udp->buffer + at, length - ICRC_BYTES))) {
-		udp_count(&udp->counters.rx_malformed, 1);
-		return;
+/* Delivers a packet with a valid ICRC. One that goes on like the last one is not parsed again. */
+static void parse_and_deliver(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at,
+			      uint32_t length, struct parsed *last, link_deliver *deliver, void *arg)
+{
+	const uint8_t *bytes = udp->buffer + at;
+	struct packet *p = &last->packet;
+
+	/* a hook may have changed the last packet */
+	if (last->bytes && !hooks_any() && length == last->length && packet_parse_next(p, last->bytes, bytes)) {
+		last->bytes = bytes;
+	} else {
+		last->bytes = NULL;
+		if (unlikely(packet_parse(p, bytes, length - ICRC_BYTES))) {
+			udp_count(&udp->counters.rx_malformed, 1);
+			return;
+		}
+		p->congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
+		p->traffic_class = note.traffic_class;
+		p->is_uroce = s->is_uroce;
+		p->to = udp->link.gid.raw;
+		last->bytes = bytes;
+		last->length = length;
 	}
-	p.congestion = (note.traffic_class & IPTOS_ECN_MASK) == IPTOS_ECN_CE;
-	p.traffic_class = note.traffic_class;
-	p.is_uroce = s->is_uroce;
-	p.to = udp->link.gid.raw;
-	tsan_acquire(tsan_key(p.dest_qpn));
-	deliver(arg, &p, &s->gid);
+	tsan_acquire(tsan_key(p->dest_qpn));
+	deliver(arg, p, &s->gid);
 }
 
 /* Adapters send an ACK before the receiving program can answer, and programs rely on it: their SEND completes before
@@ -279,10 +323,12 @@ static void parse_and_deliver(struct udp *udp, const struct udp_source *s, struc
 static int deliver_ack(struct udp *udp, const struct udp_source *s, struct note note, uint32_t at, uint32_t total,
 		       link_deliver *deliver, void *arg)
 {
+	struct parsed none;
 	int id = icrc_check(&s->flow, udp->buffer + at, total - at, expected(s, 0) + at / note.segment);
 
+	none.bytes = NULL;
 	if (likely(id >= 0))
-		parse_and_deliver(udp, s, note, at, total - at, deliver, arg);
+		parse_and_deliver(udp, s, note, at, total - at, &none, deliver, arg);
 	else
 		udp_count(&udp->counters.rx_icrc, 1);
 	return id;
@@ -293,9 +339,11 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 {
 	struct udp_source *s = find_source(udp);
 	uint32_t n = 0, at = 0, ack;
+	struct parsed last;
 	bool checked = false, alike;
 	int ack_id = 0;
 
+	last.bytes = NULL;
 	if (!note.segment)
 		note.segment = measure(udp, s, total, &checked);
 	alike = note.segment == s->segment[total > SMALL_BYTES] && note.segment <= SMALL_PACKET;
@@ -315,7 +363,7 @@ static uint32_t split(struct udp *udp, struct note note, uint32_t total, link_de
 			seen(s, 0, expected(s, 0));
 		else if (!check(udp, s, n, udp->buffer + at, length))
 			continue;
-		parse_and_deliver(udp, s, note, at, length, deliver, arg);
+		parse_and_deliver(udp, s, note, at, length, &last, deliver, arg);
 	}
 	watch_size(udp, s, total, alike);
 	udp_count(&udp->counters.rx_trains, 1);

@@ -126,9 +126,13 @@ static uint32_t send_singly(struct udp *udp, struct train *t, const struct link_
 	return count;
 }
 
-void *udp_room(struct link *link)
+/* A small packet counts for less than twice SKB_BYTES; one more may be an ACK. */
+void *udp_room(struct link *link, uint32_t *most)
 {
-	return udp_capacity(link) >= 4 * SKB_BYTES ? train_of_thread()->memory : NULL;
+	uint32_t packets = udp_capacity(link) / (2 * SKB_BYTES);
+
+	*most = packets - 1;
+	return likely(packets > 1) ? train_of_thread()->memory : NULL;
 }
 
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count)

@@ -9,7 +9,7 @@
 
 /* The functions of struct link_ops. */
 uint32_t udp_send(struct link *link, const struct link_tx *tx, uint32_t count);
-void *udp_room(struct link *link);
+void *udp_room(struct link *link, uint32_t *most);
 uint32_t udp_capacity(struct link *link);
 /* The capacity, asked from the kernel; `queued`: bytes that wait in another socket of the link. */
 uint32_t udp_capacity_of(struct udp *udp, uint32_t queued);

@@ -45,6 +45,7 @@ struct udp_source {
 	uint8_t misses;	      /* recent datagrams of which it was not */
 	uint16_t start, next; /* identification of the last datagram's first packet, and after its last packet */
 	uint16_t segment[2];  /* bytes of each packet but the last: in the last small datagram, in the last large one */
+	uint32_t before_length, before; /* icrc_before() of packets of that length, which the last one had */
 	struct icrc_flow flow;
 };
 
@@ -98,7 +99,8 @@ struct udp {
 	struct msghdr message;
 	struct iovec iov;
 	union udp_address from;
-	struct udp_source source[UDP_SOURCES];
+	struct udp_source source[UDP_SOURCES], *last; /* of the last datagram, from `last_from`; NULL: none yet */
+	union udp_address last_from;
 	bool sees_marks; /* the kernel reports congestion marks: watch_marks() */
 	uint32_t looks;	 /* datagrams without a mark since `sees_marks` changed */
 	int32_t calm;	 /* consecutive datagrams that are small or alike: watch_size() */

@@ -152,45 +152,46 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_datagrams(struct qp *qp, struct
 	return wr;
 }
 
-/* ---- LANE_UDP: a small SEND, and the ACK that is due, as one train ---- */
+/* ---- LANE_UDP: small SENDs that are alike, and the ACK that is due, as one train ---- */
 
 /* called by the post table, with qp->lock held */
 NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct loop *l = loop_of(qp);
 	struct port *port = qp->path.port;
-	struct link_tx tx[2];
-	struct packet packet[2];
-	uint32_t count;
+	struct link_tx tx[FAST_UDP_LIST + 1];
+	struct packet packet[FAST_UDP_LIST + 1];
+	uint32_t count, most;
 	uint64_t now;
-	char *room;
+	char *payload;
 
-	if (qp->path.local_peer || wr->next || unlikely(!port) || !engine_fast_send_fits(qp, wr) ||
-	    !port->link->ops->room)
+	if (qp->path.local_peer || unlikely(!port) || !engine_fast_send_fits(qp, wr) || !port->link->ops->room)
 		return wr;
-	room = port->link->ops->room(port->link);
-	if (unlikely(!room))
+	payload = port->link->ops->room(port->link, &most);
+	if (unlikely(!payload))
 		return wr;
+	payload += opcode_info[OP_SEND_ONLY].header_bytes;
 	now = clock_now();
-	count = engine_fast_send_udp(qp, wr, now, qp_budget(l, qp, now), room + opcode_info[OP_SEND_ONLY].header_bytes,
-				     packet);
+	count = engine_fast_send_udp(qp, &wr, now, qp_budget(l, qp, now), most, payload, packet);
 	if (unlikely(!count))
 		return wr;
 	atomic_store_explicit(&l->last_post, AT_WORK, memory_order_relaxed); /* hints for the helper */
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		tx[i] = (struct link_tx){
 			.packet = &packet[i],
 			.dgid = &qp->path.dgid,
 			.traffic_class = qp->path.traffic_class,
 			.hop_limit = qp->path.hop_limit,
 			.flow_label = qp->path.flow_label,
-			.placed = i == 0,
+			.placed = packet[i].length ? payload : NULL, /* an ACK has no payload */
 		};
+		payload += packet_bytes(packet);
+	}
 	transmit(port->link, tx, count);
 	delayed_ack_clear(qp);
 	set_deadline(l, qp);
 	atomic_store_explicit(&l->last_post, now, memory_order_relaxed);
-	return NULL;
+	return wr;
 }
 
 /* ---- the post table ---- */

@@ -39,12 +39,10 @@ static __attribute__((cold, noinline)) uint32_t transmit_heard(struct link *link
 __attribute__((cold)) void transmit_capture(struct link *link, const struct link_tx *tx)
 {
 	const struct packet *p = tx->packet;
-	struct iovec placed = {NULL, p->length};
+	struct iovec placed = {(void *)tx->placed, p->length};
 
 	if (!hook_is_on(HOOK_CAPTURE))
 		return;
-	if (tx->placed)
-		placed.iov_base = (char *)link->ops->room(link) + opcode_info[p->opcode].header_bytes;
 	capture_packet(p, &(struct capture_seen){
 				  .from = tx->sgid ?: &link->gid,
 				  .to = tx->dgid ?: &link->gid,

@@ -116,17 +116,22 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8
 	flow->crc = crc(sum, &udp, sizeof(udp));
 }
 
-uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
-		    size_t n)
+uint32_t icrc_before(const struct icrc_flow *flow, uint32_t udp_payload)
 {
 	uint16_t udp = udp_payload + sizeof(struct udphdr);
-	uint32_t sum = flow->crc ^ field(&udp_length, udp) ^ masked_byte[bytes[BTH_MASKED_BYTE]];
+
+	return flow->crc ^ field(&udp_length, udp) ^
+	       (flow->is_ipv4 ? field(&ip4_length, udp + sizeof(struct ip)) : field(&ip6_length, udp));
+}
+
+uint32_t icrc_continue(const struct icrc_flow *flow, uint32_t before, uint16_t identification, const uint8_t *bytes,
+		       size_t n)
+{
+	uint32_t sum = before ^ masked_byte[bytes[BTH_MASKED_BYTE]];
 
 	assert(n > BTH_MASKED_BYTE);
 	if (flow->is_ipv4)
-		sum ^= field(&ip4_length, udp + sizeof(struct ip)) ^ field(&ip4_identification, identification);
-	else
-		sum ^= field(&ip6_length, udp);
+		sum ^= field(&ip4_identification, identification);
 	return crc(sum, bytes, n);
 }
 
@@ -149,30 +154,34 @@ static bool is_length(size_t length)
 }
 
 /* The XOR of the received ICRC and the right one. */
-static uint32_t difference_of(const struct icrc_flow *flow, const uint8_t *bytes, size_t length,
+static uint32_t difference_of(const struct icrc_flow *flow, uint32_t before, const uint8_t *bytes, size_t length,
 			      uint16_t identification)
 {
 	uint32_t sent;
 
 	memcpy(&sent, bytes + length - ICRC_BYTES, ICRC_BYTES);
-	return le32toh(sent) ^ icrc_start(flow, identification, length, bytes, length - ICRC_BYTES);
+	return le32toh(sent) ^ icrc_continue(flow, before, identification, bytes, length - ICRC_BYTES);
 }
 
 bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t identification)
 {
-	return is_length(length) && !difference_of(flow, bytes, length, identification);
+	return is_length(length) && !difference_of(flow, icrc_before(flow, length), bytes, length, identification);
+}
+
+int icrc_check_from(const struct icrc_flow *flow, uint32_t before, const uint8_t *bytes, size_t length, uint16_t guess)
+{
+	uint32_t difference = difference_of(flow, before, bytes, length, guess);
+
+	if (likely(!difference))
+		return flow->is_ipv4 ? guess : 0;
+	return flow->is_ipv4 ? icrc_identification(difference, length, guess) : -EBADMSG;
 }
 
 int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t guess)
 {
-	uint32_t difference;
-
 	if (unlikely(!is_length(length)))
 		return -EBADMSG;
-	difference = difference_of(flow, bytes, length, guess);
-	if (likely(!difference))
-		return flow->is_ipv4 ? guess : 0;
-	return flow->is_ipv4 ? icrc_identification(difference, length, guess) : -EBADMSG;
+	return icrc_check_from(flow, icrc_before(flow, length), bytes, length, guess);
 }
 
 /* ---- lengths ---- */

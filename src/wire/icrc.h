@@ -31,10 +31,18 @@ void icrc_init(void);
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t saddr[16], const uint8_t daddr[16], uint16_t sport,
 		    uint16_t dport);
 
-/* The CRC over all headers before the BTH, and over the first n bytes from the BTH on, n > 4. `udp_payload`: bytes of
- * the whole packet from the BTH on, ICRC included. `identification`: of the IPv4 header. */
-uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload, const uint8_t *bytes,
-		    size_t n);
+/* The CRC over all headers before the BTH of packets of one length: `udp_payload` bytes from the BTH on, ICRC included.
+ * The identification is taken as 0, and the byte of the BTH that is masked is not. */
+uint32_t icrc_before(const struct icrc_flow *flow, uint32_t udp_payload);
+/* Continues that with the first n bytes from the BTH on, n > 4. `identification`: of the IPv4 header. */
+uint32_t icrc_continue(const struct icrc_flow *flow, uint32_t before, uint16_t identification, const uint8_t *bytes,
+		       size_t n);
+
+static inline uint32_t icrc_start(const struct icrc_flow *flow, uint16_t identification, uint32_t udp_payload,
+				  const uint8_t *bytes, size_t n)
+{
+	return icrc_continue(flow, icrc_before(flow, udp_payload), identification, bytes, n);
+}
 
 /* Continues the CRC with n more bytes: payload, pad. */
 static inline uint32_t icrc_add(uint32_t icrc, const void *bytes, size_t n)
@@ -53,6 +61,8 @@ static inline void icrc_put(uint8_t at[ICRC_BYTES], uint32_t icrc)
  * was sent with (0 for IPv6), or -EBADMSG. A wrong `guess` costs about 50 ns. Of packets corrupted at random, one in
  * 2^32 passes with IPv6, one in 2^16 with IPv4. */
 int icrc_check(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t guess);
+/* The same of a packet of at least ICRC_SCAN_LEAST bytes, with icrc_before() of that length. */
+int icrc_check_from(const struct icrc_flow *flow, uint32_t before, const uint8_t *bytes, size_t length, uint16_t guess);
 
 /* The same with a known identification. Of packets corrupted at random, one in 2^32 passes. */
 bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t length, uint16_t identification);

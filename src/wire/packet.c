@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parser and the encoder of packets. */
 #include <errno.h>
+#include <string.h>
 
 #include "wire/headers.h"
 #include "wire/packet.h"
@@ -105,8 +106,33 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	p->psn = psn(word);
 	p->length = rest - pad;
 	p->payload = bytes + info->header_bytes;
-	parse_extended(p, info->flags, bytes + sizeof(*bth));
+	if (info->header_bytes > sizeof(*bth))
+		parse_extended(p, info->flags, bytes + sizeof(*bth));
 	return 0;
+}
+
+/* What the BTH says before the PSN. */
+static inline uint64_t bth_before_psn(const uint8_t *bytes)
+{
+	uint64_t word;
+
+	static_assert(offsetof(struct bth, psn) == sizeof(word), "all that is before the PSN");
+	memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+bool packet_parse_next(struct packet *p, const uint8_t *last, const uint8_t *bytes)
+{
+	const struct bth *bth = (const void *)bytes;
+	uint32_t word;
+
+	if (bth_before_psn(last) != bth_before_psn(bytes) || opcode_info[bth->opcode].header_bytes != sizeof(*bth))
+		return false;
+	word = from_be32(bth->psn);
+	p->ack_request = word & BTH_ACK_REQUEST;
+	p->psn = psn(word);
+	p->payload = bytes + sizeof(*bth);
+	return true;
 }
 
 /* In the order of EXTENDED_HEADERS. */
@@ -165,6 +191,17 @@ size_t packet_encode(const struct packet *p, uint8_t out[PACKET_HEADERS])
 		.qpn = to_be32((p->dest_qpn & LOW24) | (p->fecn ? BTH_FECN : 0) | (p->becn ? BTH_BECN : 0)),
 		.psn = to_be32(p->psn.v | (p->ack_request ? BTH_ACK_REQUEST : 0)),
 	};
-	encode_extended(p, info->flags, out + sizeof(struct bth));
+	if (info->header_bytes > sizeof(struct bth))
+		encode_extended(p, info->flags, out + sizeof(struct bth));
 	return info->header_bytes;
+}
+
+size_t packet_encode_like(const struct packet *p, const uint8_t *like, uint8_t *out)
+{
+	struct bth *bth = (void *)out;
+
+	memcpy(bth, like, offsetof(struct bth, psn));
+	bth->flags = (bth->flags & ~BTH_SOLICITED) | (p->solicited ? BTH_SOLICITED : 0);
+	bth->psn = to_be32(p->psn.v | (p->ack_request ? BTH_ACK_REQUEST : 0));
+	return sizeof(*bth);
 }

@@ -171,9 +171,17 @@ static inline uint32_t packet_carries(const struct packet *p)
  * multiple of 4 bytes, payload where the opcode has none. Ignores reserved bits. */
 int packet_parse(struct packet *p, const uint8_t *bytes, size_t length);
 
+/* Parses a packet that may differ from *p, which was parsed from as many bytes at `last`, in the PSN and the request
+ * for an ACK alone: updates these and the payload. False: it differs otherwise, or may do; *p is as before. */
+bool packet_parse_next(struct packet *p, const uint8_t *last, const uint8_t *bytes);
+
 /* Writes the headers, from the BTH on; returns their length in bytes (<= PACKET_HEADERS). The caller appends payload,
  * packet_pad(p->length) zero bytes, and the ICRC. */
 size_t packet_encode(const struct packet *p, uint8_t out[PACKET_HEADERS]);
+
+/* packet_encode() of a packet that differs from the one with the headers `like` in the PSN, the request for an ACK and
+ * the solicited event alone, and has no header behind the BTH. */
+size_t packet_encode_like(const struct packet *p, const uint8_t *like, uint8_t *out);
 
 static inline uint32_t packet_pad(uint32_t payload)
 {

@@ -6,13 +6,13 @@
 #include "fast_path.h"
 
 /* How many packets it became. */
-static uint32_t post_with(struct fixture *f, const struct ibv_send_wr *wr, struct packet p[2], char *payload)
+static uint32_t post_with(struct fixture *f, struct ibv_send_wr *wr, struct packet p[2], char *payload)
 {
 	uint32_t tail = f->qp->sq.tail, count = 0;
 
 	lock_take(&f->qp->lock);
 	if (f->qp->lane == LANE_UDP && qp_is_idle(f->qp) && engine_fast_send_fits(f->qp, wr))
-		count = engine_fast_send_udp(f->qp, wr, f->now, UINT32_MAX, payload, p);
+		count = engine_fast_send_udp(f->qp, &wr, f->now, UINT32_MAX, 1, payload, p);
 	lock_drop(&f->qp->lock);
 	assert_int_equal(f->qp->sq.tail, tail + (count > 0));
 	return count;
@@ -146,6 +146,114 @@ static void a_reply_that_is_not_signalled_does_not_ask(void **state)
 	assert_true(take(f, request(OP_SEND_ONLY, due_psn(0), 64)));
 	assert_int_equal(post_with(f, &wr, p, payload), 2);
 	assert_false(p[0].ack_request);
+}
+
+/* Posts `count` requests of these lengths (0: the last one's) as a list with ids from 1 on. The number posted. */
+static uint32_t post_list(struct fixture *f, const uint32_t *lengths, uint32_t count, uint32_t most, struct packet *p,
+			  uint32_t *packets)
+{
+	static char payload[(FAST_UDP_LIST + 8) * (FAST_UDP_MOST + PACKET_HEADERS)];
+	struct ibv_sge sge[FAST_UDP_LIST + 8];
+	struct ibv_send_wr wr[FAST_UDP_LIST + 8], *left = wr;
+	uint32_t tail = f->qp->sq.tail, posted;
+	const char *at = payload;
+
+	for (uint32_t i = 0; i < count; i++) {
+		sge[i] = fixture_sge(f, i, lengths[i]);
+		wr[i] = wr_of(1 + i, &sge[i], 1);
+		wr[i].send_flags = 0;
+		wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
+	}
+	*packets = 0;
+	lock_take(&f->qp->lock);
+	if (f->qp->lane == LANE_UDP && qp_is_idle(f->qp) && engine_fast_send_fits(f->qp, wr))
+		*packets = engine_fast_send_udp(f->qp, &left, f->now, UINT32_MAX, most, payload, p);
+	lock_drop(&f->qp->lock);
+	posted = f->qp->sq.tail - tail;
+	assert_ptr_equal(left, posted < count ? &wr[posted] : NULL);
+	for (uint32_t i = 0; i < posted; i++) {
+		assert_int_equal(p[i].opcode, OP_SEND_ONLY);
+		assert_int_equal(p[i].psn.v, sent_psn(i).v);
+		assert_int_equal(p[i].length, lengths[i]);
+		assert_memory_equal(at, f->memory + i, lengths[i]);
+		at += packet_bytes(p);
+	}
+	return posted;
+}
+
+/* A list becomes one train: requests of one length, as many as fit. The last one asks for an ACK, which completes all.
+ */
+static void a_list_is_a_train(void **state)
+{
+	static const struct {
+		uint32_t length[4], most, window, posted;
+	} rows[] = {
+		{{64, 64, 64, 64}, 8, UINT32_MAX, 4},
+		{{64, 64, 64, 64}, 3, UINT32_MAX, 3},
+		{{64, 64, 60, 64}, 8, UINT32_MAX, 2},
+		{{64, 64, FAST_UDP_MOST + 1, 64}, 8, UINT32_MAX, 2},
+		{{4, 4, 4, 4}, 8, FAST_UDP_MOST + PACKET_OVERHEAD, 4},
+		{{252, 252, 252, 252}, 8, 3 * (252 + PACKET_OVERHEAD) + 5, 3},
+		{{252, 252, 252, 252}, 8, FAST_UDP_MOST + PACKET_OVERHEAD, 1},
+	};
+	struct packet p[FAST_UDP_LIST + 1];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fixture *f = fixture_renew(state);
+		uint32_t packets, posted;
+
+		start(f);
+		f->qp->req.window = min_of(f->qp->req.window, rows[i].window);
+		posted = post_list(f, rows[i].length, 4, rows[i].most, p, &packets);
+		if (posted != rows[i].posted)
+			fail_msg("row %zu: %u are posted, not %u", i, posted, rows[i].posted);
+		assert_int_equal(packets, posted);
+		assert_true(p[posted - 1].ack_request);
+		fixture_run(f);
+		expect_silence(f); /* all has been sent */
+		assert_true(take(f, ack(sent_psn((int)posted - 1), ACKED)));
+		assert_int_equal(f->qp->sq.head, posted);
+		assert_int_equal(f->qp->req.flight, 0);
+	}
+}
+
+/* As many as FAST_UDP_LIST, and the ACK that is due behind them. */
+static void a_long_list_is_cut(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p[FAST_UDP_LIST + 1], due = request(OP_SEND_ONLY, due_psn(0), 64);
+	uint32_t lengths[FAST_UDP_LIST + 8], packets;
+
+	start(f);
+	for (uint32_t i = 0; i < ARRAY_SIZE(lengths); i++)
+		lengths[i] = 16;
+	fixture_post_recv(f, 1, 64);
+	due.ack_request = true;
+	assert_true(take(f, due));
+	assert_int_equal(
+		post_list(f, lengths, min_of((uint32_t)ARRAY_SIZE(lengths), f->qp->sq.depth), UINT32_MAX, p, &packets),
+		min_of((uint32_t)FAST_UDP_LIST, f->qp->sq.depth));
+	assert_int_equal(packets, min_of((uint32_t)FAST_UDP_LIST, f->qp->sq.depth) + 1);
+	assert_int_equal(p[packets - 1].opcode, OP_ACKNOWLEDGE);
+}
+
+/* Memory that is not the domain's ends the train before it, and is left to the queue. */
+static void a_list_ends_before_what_cannot_be_read(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_sge good = fixture_sge(f, 0, 64), bad = good;
+	struct ibv_send_wr second = wr_of(2, &bad, 1), first = wr_of(1, &good, 1), *left = &first;
+	char payload[2 * (FAST_UDP_MOST + PACKET_HEADERS)];
+	struct packet p[FAST_UDP_LIST + 1];
+
+	start(f);
+	bad.lkey++;
+	first.next = &second;
+	lock_take(&f->qp->lock);
+	assert_int_equal(engine_fast_send_udp(f->qp, &left, f->now, UINT32_MAX, 8, payload, p), 1);
+	lock_drop(&f->qp->lock);
+	assert_ptr_equal(left, &second);
+	assert_true(p[0].ack_request);
 }
 
 static void what_is_not_short_is_left_to_the_usual_way(void **state)
@@ -294,6 +402,9 @@ int main(void)
 		T(while_an_answer_is_due_requests_wait),
 		T(what_has_been_received_is_acknowledged_behind_it),
 		T(a_reply_that_is_not_signalled_does_not_ask),
+		T(a_list_is_a_train),
+		T(a_long_list_is_cut),
+		T(a_list_ends_before_what_cannot_be_read),
 		T(what_is_not_short_is_left_to_the_usual_way),
 		T(to_a_local_peer_nothing_goes_so),
 		T(a_message_finds_its_receive),

@@ -291,13 +291,13 @@ static void what_is_placed_arrives(void **state)
 		if (single)
 			link_udp_refuse_segments(a.link);
 		for (uint32_t i = 0; i < 200; i++) {
-			uint32_t length = i % 50 ? 64 : 512;
+			uint32_t length = i % 50 ? 64 : 512, most;
 
 			batch.count = b.count = 0;
 			add(OP_SEND_ONLY, length, 0, &b.link->gid);
-			batch.tx[0].placed = true;
-			memcpy((char *)a.link->ops->room(a.link) + opcode_info[OP_SEND_ONLY].header_bytes, memory,
-			       length);
+			batch.tx[0].placed = memcpy((char *)a.link->ops->room(a.link, &most) +
+							    opcode_info[OP_SEND_ONLY].header_bytes,
+						    memory, length);
 			if (i % 3)
 				add(OP_ACKNOWLEDGE, 0, 0, &b.link->gid);
 			for (uint32_t n = 0; n < batch.count; n++)
@@ -308,6 +308,42 @@ static void what_is_placed_arrives(void **state)
 			check_batch();
 		}
 		assert_int_equal(link_udp_counters(a.link)->tx_trains, single ? 200 + 133 : 200);
+		close_pair();
+	}
+}
+
+/* A list of placed payloads is one train; the peer gets all of it also where the kernel makes no trains, or short ones,
+ * so that packets leave from other places than they were put in. */
+static void a_placed_list_arrives(void **state)
+{
+	static const uint32_t lengths[] = {64, 5, 512, 62};
+	static void (*const refuse[])(struct link * link) = {NULL, link_udp_refuse_segments,
+							     link_udp_refuse_long_trains};
+
+	for (size_t k = 0; k < place_count * ARRAY_SIZE(refuse); k++) {
+		open_pair(places[k % place_count].a, places[k % place_count].b);
+		if (refuse[k / place_count])
+			refuse[k / place_count](a.link);
+		for (uint32_t i = 0; i < 40; i++) {
+			uint32_t length = lengths[i % 4], count = length == 512 ? 40 : 70, most;
+			char *at = (char *)a.link->ops->room(a.link, &most) + opcode_info[OP_SEND_ONLY].header_bytes;
+
+			batch.count = b.count = 0;
+			for (uint32_t n = 0; n < count; n++) {
+				add(OP_SEND_ONLY, length, 0, &b.link->gid);
+				batch.packet[n].solicited = n % 3 == 0;
+				batch.packet[n].dest_qpn = 0x120008;
+				batch.tx[n].placed = memcpy(at, memory + n * (BIGGEST + 1), length);
+				at += packet_bytes(batch.packet);
+			}
+			if (i % 3) {
+				add(OP_ACKNOWLEDGE, 0, 0, &b.link->gid);
+				batch.packet[count].dest_qpn = 0x120007; /* not the same QP's: so the order stays */
+			}
+			send_batch();
+			receive(&b, batch.count);
+			check_batch();
+		}
 		close_pair();
 	}
 }
@@ -733,6 +769,7 @@ int main(void)
 		cmocka_unit_test(trains_are_shorter_where_the_kernel_takes_no_long_ones),
 		cmocka_unit_test(an_ack_is_delivered_before_the_requests_that_it_travels_with),
 		cmocka_unit_test(what_is_placed_arrives),
+		cmocka_unit_test(a_placed_list_arrives),
 		cmocka_unit_test(long_trains_of_small_packets_are_split_whatever_comes_between),
 		cmocka_unit_test(without_segments_each_packet_travels_alone),
 		cmocka_unit_test(trains_end_where_the_way_changes),

@@ -261,26 +261,30 @@ void end_attend(struct end *e)
 }
 
 /* As loop_post_fast_udp(). */
-NO_LOCK_ANALYSIS static bool post_fast_udp(struct end *e, struct ibv_send_wr *wr)
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_fast_udp(struct end *e, struct ibv_send_wr *wr)
 {
 	struct world *w = e->world;
 	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
-	struct packet packet[2];
-	char payload[FAST_UDP_MOST];
+	struct packet packet[FAST_UDP_LIST + 1];
+	char payload[FAST_UDP_LIST * (FAST_UDP_MOST + PACKET_HEADERS)], *at = payload;
 
 	if (qp->lane != LANE_UDP || !qp_is_idle(qp) || !engine_fast_send_fits(qp, wr))
-		return false;
-	batch->packets = engine_fast_send_udp(qp, wr, w->now, w->style.budget, payload, packet);
-	for (uint32_t i = 0; i < batch->packets; i++)
-		batch->tx[i] = (struct tx){.packet = packet[i], .path = &qp->path, .iovs = i == 0};
-	batch->iov[0] = (struct iovec){payload, packet[0].length};
+		return wr;
+	batch->packets = engine_fast_send_udp(qp, &wr, w->now, w->style.budget, 1 + dice_below(&w->dice, FAST_UDP_LIST),
+					      payload, packet);
+	for (uint32_t i = 0; i < batch->packets; i++) {
+		batch->tx[i] =
+			(struct tx){.packet = packet[i], .path = &qp->path, .iov = i, .iovs = packet[i].length > 0};
+		batch->iov[i] = (struct iovec){at, packet[i].length};
+		at += packet_bytes(packet);
+	}
 	send_batch(e, batch, 0);
 	if (!batch->packets)
-		return false;
+		return wr;
 	batch->packets = 0;
 	check_state(e);
-	return true;
+	return wr;
 }
 
 /* As loop_post_fast() and loop_post_fast_udp(), now and then; with the lock of the QP. */
@@ -290,6 +294,7 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_fast(struct end *e, struct ibv_sen
 	struct tx_batch *batch = &w->batch;
 	struct qp *qp = e->qp;
 	char payload[FAST_RING_MOST];
+	struct ibv_send_wr *declined = NULL;
 
 	for (; wr && w->lane_mtu && (qp->lane == LANE_RING || qp->lane == LANE_MEMORY) && qp_is_idle(qp) &&
 	       dice_chance(&w->dice, 0.7);
@@ -309,8 +314,10 @@ NO_LOCK_ANALYSIS struct ibv_send_wr *end_post_fast(struct end *e, struct ibv_sen
 		batch->packets = 0;
 		check_state(e);
 	}
-	while (wr && !w->lane_mtu && dice_chance(&w->dice, 0.7) && post_fast_udp(e, wr))
-		wr = wr->next;
+	while (wr && wr != declined && !w->lane_mtu && dice_chance(&w->dice, 0.7)) {
+		declined = wr;
+		wr = post_fast_udp(e, wr);
+	}
 	if (engine_deadline(qp) != NEVER)
 		timer_set(&e->node->hca.timers, &qp->timer, engine_deadline(qp));
 	return wr;

@@ -8,6 +8,7 @@
 #include "own.h"
 #include "shortage.h"
 #include "world.h"
+#include "engine/tuned.h"
 #include "object/cq_poll.h"
 
 enum kind {
@@ -170,11 +171,18 @@ static void fill_source(struct end *e, struct op *op)
 	}
 }
 
+/* One that the fast path takes. */
+static bool is_short_send(const struct op *op)
+{
+	return op->opcode == IBV_WR_SEND && !op->poison && op->length >= FAST_UDP_LEAST && op->length <= FAST_UDP_MOST;
+}
+
 static bool plan_transfer(struct end *e, struct op *op)
 {
 	struct style *s = &e->world->style;
 	struct dice *d = &e->world->dice;
 	struct op *before = e->posted ? &e->op[e->posted - 1] : NULL;
+	bool alike;
 
 	if (before && e->completed < e->posted && before->opcode == IBV_WR_RDMA_READ && before->owns_pieces &&
 	    !before->poison && dice_chance(d, s->dependent)) {
@@ -190,11 +198,14 @@ static bool plan_transfer(struct end *e, struct op *op)
 		memcpy(op->data, before->data, op->length);
 		return draw_target(e, op);
 	}
-	op->length = draw_length(e);
+	alike = before && is_short_send(before) && dice_chance(d, s->alike);
+	if (alike)
+		op->opcode = IBV_WR_SEND;
+	op->length = alike ? before->length : draw_length(e);
 	if (op->length <= e->cap.max_inline_data && dice_chance(d, s->use_inline))
 		op->flags |= IBV_SEND_INLINE;
 	op->space = &e->source;
-	if (!cut(e, op->space, op->length, e->cap.max_send_sge, op->piece, &op->pieces))
+	if (!cut(e, op->space, op->length, alike ? 1 : e->cap.max_send_sge, op->piece, &op->pieces))
 		return false;
 	op->owns_pieces = true;
 	op->data = own(NULL, op->length + 1);
@@ -581,6 +592,7 @@ void workload_draw(struct world *w)
 		.arm = dice_chance(d, 0.5) ? 0 : 0.5,
 		.drain = dice_chance(d, 0.9) ? 0 : 0.05,
 		.dependent = dice_chance(d, 0.5) ? 0 : 0.5,
+		.alike = dice_chance(d, 0.5) ? 0 : 0.8,
 		.budget = 16u << dice_between(d, 10, 18),
 	};
 	for (int i = 0; i < KINDS; i++)

@@ -142,7 +142,7 @@ struct style {
 	uint64_t pace; /* ns between an application's doings */
 	uint32_t max_length;
 	double big, unsignalled, fence, use_inline, solicited, lazy_receives, delay_ack, run_now, arm;
-	double drain, dependent;
+	double drain, dependent, alike;
 	uint32_t weight[8]; /* of operations, see workload.c */
 	uint32_t budget;
 };

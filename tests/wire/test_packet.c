@@ -99,6 +99,47 @@ static void every_opcode_comes_back_as_it_was_sent(void **state)
 	}
 }
 
+/* A packet that goes on like the last one is parsed, and encoded, as by itself; and if it differs, not so. */
+static void the_next_packet_like_the_last(void **state)
+{
+	struct packet first, next, whole;
+	uint8_t a[PACKET_HEADERS], b[PACKET_HEADERS], c[PACKET_HEADERS];
+
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		bool plain = opcode_info[opcode].header_bytes == 12;
+
+		if (!opcode_info[opcode].name)
+			continue;
+		fill(&first, opcode);
+		first.length &= ~3u;
+		packet_encode(&first, a);
+		for (unsigned bit = 0; bit < 12 * 8; bit++) {
+			size_t n = packet_encode(&first, b) + (opcode_info[opcode].flags & HAS_PAYLOAD ? 4 : 0);
+			bool may = bit >= 64 && plain; /* the PSN, with the request for an ACK */
+
+			b[bit / 8] ^= 1 << bit % 8;
+			if (packet_parse(&next, a, n))
+				continue;
+			assert_int_equal(packet_parse_next(&next, a, b), may);
+			if (!may)
+				continue;
+			assert_int_equal(packet_parse(&whole, b, n), 0);
+			assert_int_equal(next.psn.v, whole.psn.v);
+			assert_int_equal(next.ack_request, whole.ack_request);
+			assert_ptr_equal(next.payload, whole.payload);
+			assert_int_equal(next.length, whole.length);
+		}
+		for (unsigned i = 0; plain && i < 8; i++) {
+			next = first;
+			next.psn = psn_add(first.psn, i);
+			next.solicited = i & 1;
+			next.ack_request = i & 2;
+			assert_int_equal(packet_encode_like(&next, a, b), packet_encode(&next, c));
+			assert_memory_equal(b, c, 12);
+		}
+	}
+}
+
 static void each_flag_has_its_own_bit(void **state)
 {
 	uint8_t bytes[PACKET_HEADERS];
@@ -250,6 +291,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_opcode_comes_back_as_it_was_sent),
+		cmocka_unit_test(the_next_packet_like_the_last),
 		cmocka_unit_test(each_flag_has_its_own_bit),
 		cmocka_unit_test(extended_headers_stand_in_the_order_of_the_specification),
 		cmocka_unit_test(a_truncated_packet_is_refused),

@@ -64,14 +64,15 @@ start events uroce run --fault 'time device mlx5_3 after 1ms: port-down; time de
 	ibv_asyncwatch -d mlx5_4
 check "... and that of another, at its time" 0 '^$' saying_so await events IBV_EVENT_PORT_ERR
 kill "$!"
+# pair_with RULE MESSAGES
 pair_with() {
 	export UROCE_FAULT=$1
-	pair mlx5_1 mlx5_2 127.0.0.3 500
+	pair mlx5_1 mlx5_2 127.0.0.3 "$2"
 	unset UROCE_FAULT
 }
-pair_with 'post device mlx5_3 nth 1: port-down'
+pair_with 'post device mlx5_3 nth 1: port-down' 500
 check "a rule of another device hits nothing" 0 'post device mlx5_3.*: fired 0 times of 0' await_both 'fired [0-9]* times'
-pair_with 'post device mlx5_1 nth 50: port-down'
+pair_with 'post device mlx5_1 nth 50: port-down' 10000000
 check "one of this device does" 0 'transport retry counter exceeded' await_both 'Failed status'
 
 check "link lists them" 0 '^mlx5_3  *up$' uroce link

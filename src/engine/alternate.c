@@ -34,7 +34,7 @@ NO_LOCK_ANALYSIS void migration_switch(struct qp *qp, enum migration_reason reas
 	r->srtt = r->rttvar = r->rtt = r->least_rtt = 0;
 	if (qp->path.local_peer != qp->alternate.local_peer)
 		engine_reach(qp, NULL);
-	qp->reach_pair = engine_pair(qp);
+	reach_anew(&qp->reach_pair, engine_pair(qp));
 	migration_enter(qp, IBV_MIG_MIGRATED, reason);
 }
 

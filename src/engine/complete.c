@@ -7,6 +7,7 @@
 #include "engine/owed.h"
 #include "engine/timers.h"
 #include "memory/gpu.h"
+#include "object/receives.h"
 #include "wire/grh.h"
 
 enum ibv_wc_status settled(enum ibv_wc_status status)
@@ -133,6 +134,7 @@ bool take_receive(struct qp *qp, const struct packet *first)
 
 	r->has_recv = srq ? srq_take(srq, r->credit, r->recv, &r->recv_position)
 			  : rq_take(&qp->rq, r->credit, r->recv, &r->recv_position);
+	receives_taken(&qp->rq);
 	if (r->has_recv)
 		trace(match, qp->base.qp_num, r->recv_position, r->recv->wr_id, first->psn.v, 0, 0);
 	return r->has_recv;
@@ -212,18 +214,34 @@ void flush_sends(struct qp *qp)
 	qp->req.packet = 0;
 }
 
-/* Everything outstanding completes with WR_FLUSH_ERR, each queue in order. */
-void flush(struct qp *qp)
+static void flush_receives(struct qp *qp)
 {
 	struct responder *r = &qp->resp;
 	uint32_t position;
 
-	flush_sends(qp);
 	if (r->has_recv)
 		flush_receive(qp, r->recv_position, r->recv->wr_id);
 	r->has_recv = false;
 	while (rq_take(&qp->rq, NULL, r->recv, &position))
 		flush_receive(qp, position, r->recv->wr_id);
+}
+
+void flush(struct qp *qp)
+{
+	if (unlikely(qp->rq.settling)) { /* some of the receives may be in use, and complete first */
+		qp->hca->ops->qp_settles(qp);
+		return;
+	}
+	flush_sends(qp);
+	flush_receives(qp);
+}
+
+bool settles_first(struct qp *qp)
+{
+	receives_hide(&qp->rq);
+	if (qp->rq.settling)
+		qp->hca->ops->qp_settles(qp);
+	return qp->rq.settling;
 }
 
 NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */

@@ -87,8 +87,12 @@ void enter_error(struct qp *qp);
 void flush_sends(struct qp *qp);
 /* Moves the QP to ERR, after an asynchronous event. */
 void fail_with_event(struct qp *qp, enum ibv_event_type event);
-/* Completes everything outstanding with WR_FLUSH_ERR, each queue in order. */
+/* Completes everything outstanding with WR_FLUSH_ERR, each queue in order; if a local peer has seen receives, at
+ * engine_settled(). */
 void flush(struct qp *qp);
+/* True if the QP must not fail yet of itself, as messages may be on their way that are done for their sender: what
+ * arrives before a failure completes before it. It fails when it is tried again, or at engine_settled(). */
+bool settles_first(struct qp *qp);
 /* Fails the QP if its CQ has overrun, between two steps. */
 void settle_overrun(struct qp *qp) REQUIRES(qp->lock);
 /* Notes the part of the peer's memory that a successful WRITE has proved writable. */
@@ -108,6 +112,7 @@ static inline __attribute__((always_inline)) void complete_wqe(struct qp *qp, st
 	if (unlikely(w->opcode == IBV_WR_RDMA_WRITE) && status == IBV_WC_SUCCESS)
 		requester_proved(qp, w);
 	qp->req.acked = 0;
+	qp->reach_pair.receives.is_known &= !w->packets; /* packets may have used up a receive */
 	if (unlikely(status != IBV_WC_SUCCESS))
 		complete_failed(qp, w, position, status);
 	else if (qp->sig_all || (w->flags & IBV_SEND_SIGNALED))

@@ -70,8 +70,17 @@ void completer_settle(struct qp *qp)
 
 	if (qp->state == IBV_QPS_ERR || qp->sq.head == qp->sq.tail)
 		return;
-	if (w->state == WQE_ERROR)
+	if (w->state == WQE_ERROR && !settles_first(qp))
 		fail_head(qp, w->status);
+}
+
+void engine_settled(struct qp *qp)
+{
+	qp->rq.settling = false;
+	if (qp->state == IBV_QPS_ERR)
+		flush(qp);
+	else
+		completer_settle(qp);
 }
 
 /* Requests a missing response again from there, once for each gap. Responses that were in flight at that time arrive

@@ -127,6 +127,11 @@ void engine_postpone(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 bool engine_expects_success(const struct qp *qp) REQUIRES(qp->lock);
 /* Moves the QP to the error state: flushes all outstanding requests, in order. */
 void engine_fail(struct qp *qp) REQUIRES(qp->lock);
+/* Receives a message that the connected peer has delivered (engine/deliver.h). False: the QP is to be run. */
+bool engine_receive_delivered(struct qp *qp, const struct packet *p, struct cq_poller *poller) REQUIRES(qp->lock);
+/* After hca_ops.qp_settles(), and before the QP moves to RESET or ERR: every message that a local peer has delivered
+ * was received. */
+void engine_settled(struct qp *qp) REQUIRES(qp->lock);
 
 static inline bool engine_receive(struct qp *qp, const struct packet *p, const union ibv_gid *from, uint64_t now,
 				  struct cq_poller *poller)

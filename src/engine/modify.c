@@ -17,6 +17,7 @@
 #include "engine/owed.h"
 #include "engine/scoreboard.h"
 #include "engine/timers.h"
+#include "object/receives.h"
 
 #define ACCESS_FLUSH (3u << 8) /* IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT: of rdma-core 44 and later */
 
@@ -315,7 +316,9 @@ static void reset(struct qp *qp)
 	scoreboard_stop(qp);
 	qp->sq.head = qp->sq.tail = 0;
 	atomic_store_explicit(&qp->sq.reclaimed, 0, memory_order_relaxed);
+	receives_restart(&qp->rq);
 	qp->rq.head = qp->rq.tail = 0;
+	qp->reach_pair = (struct reach_pair){0};
 	atomic_store_explicit(&qp->rq.reclaimed, 0, memory_order_relaxed);
 	qp->reach = NULL;
 	qp->req = (struct requester){.timeout_at = NEVER, .probe_at = NEVER};
@@ -443,8 +446,8 @@ void engine_query(const struct qp *qp, struct ibv_qp_attr *attr)
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->cap = qp->cap;
 	if (qp->state >= IBV_QPS_RTR)
-		attr->rq_psn = qp->resp.expected.v;
+		attr->rq_psn = psn_add(qp->resp.expected, qp->rq.psns).v;
 	if (qp->state >= IBV_QPS_RTS)
-		attr->sq_psn = qp->req.high.v;
+		attr->sq_psn = psn_add(qp->req.high, qp->reach_pair.receives.psns).v;
 	attr->sq_draining = qp->state == IBV_QPS_SQD && engine_in_flight(qp);
 }

@@ -494,6 +494,44 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 	return wr;
 }
 
+/* The bytes of a WRITE with immediate data. */
+static bool deliver_write(struct qp *qp, const struct access *e)
+{
+	return (!e->length || onesided_carry_out(qp, e)) && reach_deliver(qp->reach, &qp->reach_pair, 0);
+}
+
+/* The bytes of a SEND. */
+static bool deliver_send(struct qp *qp, const struct access *e)
+{
+	struct own_memory hold;
+	struct reach_span span = {0};
+	bool done = false;
+
+	if (!e->length)
+		return reach_deliver(qp->reach, &qp->reach_pair, 0);
+	if (!take_request_memory(qp, e, &hold))
+		return false;
+	if (!hold.has_gpu)
+		span.at = reach_deliver(qp->reach, &qp->reach_pair, e->length);
+	if (span.at) {
+		done = engine_onesided_perform(qp, e, &span, &hold);
+		if (!done)
+			reach_leave(qp->reach);
+	}
+	let_go(&hold);
+	return done;
+}
+
+bool onesided_deliver(struct qp *qp, const struct ibv_send_wr *wr, uint64_t length)
+{
+	struct access e = access_posted(wr, length);
+
+	e.opcode = IBV_WR_RDMA_WRITE;
+	if (e.keyless && length > qp->sq.fast_inline)
+		return false;
+	return wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? deliver_write(qp, &e) : deliver_send(qp, &e);
+}
+
 struct placing {
 	struct reach *reach;
 	const struct reach_span *span;
@@ -651,5 +689,5 @@ void engine_reach(struct qp *qp, struct reach *reach)
 	qp->reach = reach;
 	engine_set_lane(qp);
 	qp->req.plain = false;
-	qp->reach_pair = engine_pair(qp);
+	reach_anew(&qp->reach_pair, engine_pair(qp));
 }

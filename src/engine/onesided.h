@@ -17,6 +17,11 @@ bool onesided_possible(const struct qp *qp, const struct wqe *w);
 /* Executes the operation. False: nothing has been done that cannot be done again; the request goes out as packets. */
 bool onesided_perform(struct qp *qp, const struct wqe *w);
 
+/* Stores the bytes of a posted SEND, or WRITE with immediate, where they belong, for a message that is delivered
+ * (deliver.h): the access to the peer has begun, and stands at its receive. False: nothing is done that cannot be done
+ * again. */
+bool onesided_deliver(struct qp *qp, const struct ibv_send_wr *wr, uint64_t length);
+
 /* Notes a one-sided operation that was done; every one passes here. `position`: in the send queue. */
 static inline void onesided_done(const struct qp *qp, uint32_t position, uint8_t opcode, uint64_t address,
 				 uint64_t length)

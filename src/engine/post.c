@@ -11,6 +11,7 @@
 #include "engine/hooks.h"
 #include "memory/gpu.h"
 #include "object/ah.h"
+#include "object/receives.h"
 
 /* Copies one SGE; an empty one needs no address. False: the memory cannot be read. */
 static bool copy_piece(const struct sq *sq, void *to, const struct ibv_sge *sge)
@@ -206,7 +207,9 @@ int engine_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 			cause_post(qp, wr, err);
 		}
 	}
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+	if (qp->state == IBV_QPS_ERR)
+		flush(qp);
+	else if (qp->state == IBV_QPS_SQE)
 		flush_sends(qp);
 	return err;
 }
@@ -221,6 +224,8 @@ static __attribute__((noinline)) int post_receives(struct qp *qp, struct ibv_rec
 		return cause_post_receive(qp);
 	}
 	err = rq_post(&qp->rq, qp->base.qp_num, wr, bad);
+	if (qp->rq.shown)
+		receives_show_rest(&qp->rq);
 	if (qp->state == IBV_QPS_ERR)
 		flush(qp);
 	return err;
@@ -234,6 +239,7 @@ int engine_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 
 	if (likely(takes && wr && !wr->next && wr->num_sge == 1 && rq_post_piece(&qp->rq, wr))) {
 		trace(post_recv, qp->base.qp_num, qp->rq.tail - 1, wr->wr_id, 0, wr->sg_list->length, 0);
+		receives_posted(&qp->rq);
 		return 0;
 	}
 	return post_receives(qp, wr, bad);

@@ -7,6 +7,7 @@
 
 #include "base/trace.h"
 #include "engine/checks.h"
+#include "engine/cause.h"
 #include "engine/complete.h"
 #include "engine/completer.h"
 #include "engine/engine.h"
@@ -17,6 +18,7 @@
 #include "engine/responder.h"
 #include "engine/timers.h"
 #include "engine/unreliable.h"
+#include "object/receives.h"
 #include "wire/grh.h"
 
 /* ---- the fast path: acknowledgements ---- */
@@ -200,6 +202,7 @@ static inline __attribute__((always_inline)) bool fast_take_any(struct qp *qp, c
 	else
 		fast_finish_receive(qp);
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed, cqe);
+	receives_taken(&qp->rq);
 	return true;
 }
 
@@ -303,6 +306,61 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 	     p->congestion || p->is_uroce > qp->resp.peer_is_uroce || qp->resp.early))
 		return false;
 	return fast_receive_rc(qp, p, now, poller);
+}
+
+/* ---- messages that are delivered ---- */
+
+/* A message that is done for its sender, and in its place. False: no message can be there, so the peer is broken. */
+static inline __attribute__((always_inline)) bool take_delivered(struct qp *qp, const struct packet *p,
+								 struct cq_poller *poller)
+{
+	bool has_imm = p->opcode != OP_SEND_ONLY, is_write = has_imm && p->opcode == OP_WRITE_ONLY_IMM;
+	struct rq *rq = &qp->rq;
+	const struct rwqe *recv = rq_at(rq, rq->head);
+	struct cqe cqe;
+
+	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
+	if (unlikely(p->position != rq->head || rq->head == rq->tail || (p->length > recv->length && !is_write) ||
+		     qp->resp.has_recv || qp->srq))
+		return false;
+	cqe = cqe_received(qp, recv->wr_id, rq->head, p->length);
+	cqe.imm = has_imm ? p->imm : 0;
+	cqe.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	cqe.flags = has_imm ? IBV_WC_WITH_IMM : 0;
+	cqe.marks = p->solicited ? CQE_SOLICITED : 0;
+	if (hooks_any())
+		cqe.status = fast_hooks(qp, p, cqe);
+	qp->req.peer_spoke = true;
+	rq->head++;
+	rq->psns++;
+	complete(qp, qp->recv_cq, poller, &rq->reclaimed, cqe);
+	receives_taken(rq);
+	return true;
+}
+
+/* The same in the states in which the fast path declines. */
+static void receive_delivered(struct qp *qp, const struct packet *p) REQUIRES(qp->lock)
+{
+	if (!qp_is_receiving(qp) && !qp->rq.settling)
+		return;
+	if (!take_delivered(qp, p, NULL) && qp->state != IBV_QPS_ERR) {
+		cause_set(qp, CAUSE_OUT_OF_SEQUENCE);
+		fail_with_event(qp, IBV_EVENT_QP_FATAL);
+	}
+}
+
+bool engine_receive_delivered(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+{
+	bool taken;
+
+	if (unlikely(qp->transport != TRANSPORT_RC))
+		return true; /* it cannot be for this QP */
+	taken = fast_may_receive(qp) && take_delivered(qp, p, poller);
+	if (unlikely(!taken))
+		receive_delivered(qp, p);
+	if (unlikely(qp->cq_lost))
+		settle_overrun(qp);
+	return taken;
 }
 
 /* ---- the slow path ---- */

@@ -66,7 +66,7 @@ static void fail_local(struct qp *qp, uint32_t position, enum ibv_wc_status stat
 
 	w->state = WQE_ERROR;
 	w->status = status;
-	if (qp->sq.head == position)
+	if (qp->sq.head == position && !settles_first(qp))
 		fail_head(qp, status);
 }
 

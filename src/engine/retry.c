@@ -55,7 +55,7 @@ void retry_on_path(struct qp *qp, uint64_t now)
 bool spend_retry(struct qp *qp)
 {
 	if (qp->req.retries == 0) {
-		if (migration_rescues(qp))
+		if (migration_rescues(qp) || settles_first(qp))
 			return true;
 		qp_count(qp, HCA_RETRIES_SPENT);
 		fail_head(qp, IBV_WC_RETRY_EXC_ERR);
@@ -71,12 +71,12 @@ void wait_for_receiver(struct qp *qp, psn_t psn, uint8_t timer, uint64_t now)
 
 	qp_count(qp, HCA_RNR_NAKS);
 	if (qp->attr.rnr_retry != 7) { /* 7: no limit */
-		if (r->rnr_retries == 0) {
+		if (r->rnr_retries == 0 && !settles_first(qp)) {
 			qp_count(qp, HCA_RNR_RETRIES_SPENT);
 			fail_head(qp, IBV_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
-		r->rnr_retries--;
+		r->rnr_retries -= r->rnr_retries != 0;
 	}
 	go_back(qp, psn, RETRY_RNR);
 	r->pause = PAUSE_RNR;

@@ -28,6 +28,7 @@ enum record_flag {
 	RECORD_ACKNOWLEDGES = 1 << 3,
 	RECORD_REFERENCE = 1 << 4,  /* behind the header stands where the payload lies */
 	RECORD_UNMIGRATED = 1 << 5, /* MigReq is clear, which it seldom is */
+	RECORD_DELIVERED = 1 << 6,  /* the bytes are in place: `psn` is their number, `ack` the receive's position */
 };
 
 /* READs, atomics, WRITEs. */
@@ -92,6 +93,21 @@ static inline __attribute__((always_inline)) void record_put_fast(void *at, cons
 		*(struct record_datagram *)(r + 1) = (struct record_datagram){p->qkey, p->src_qpn, *from};
 }
 
+/* A message that is delivered: a record without payload. */
+static inline __attribute__((always_inline)) void record_put_delivered(void *at, const struct packet *p,
+								       uint8_t traffic_class)
+{
+	struct record *r = at;
+
+	r->opcode = p->opcode;
+	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | RECORD_DELIVERED;
+	r->traffic_class = traffic_class;
+	r->qpn = p->dest_qpn;
+	r->psn = p->length;
+	r->word = p->imm;
+	r->ack = p->position;
+}
+
 /* Bytes before the payload; `flags`: of the opcode. */
 static inline uint32_t record_header(uint32_t flags)
 {
@@ -118,6 +134,7 @@ static inline __attribute__((always_inline)) void record_get_brief(const struct 
 	p->solicited = flags & RECORD_SOLICITED;
 	p->ack_request = flags & RECORD_ACK_REQUEST;
 	p->acknowledges = flags & RECORD_ACKNOWLEDGES;
+	p->delivered = false;
 	p->acknowledged = psn(r->ack);
 	p->dest_qpn = r->qpn & QPN_MASK;
 	p->psn = psn(r->psn);
@@ -148,6 +165,23 @@ static inline void record_copy_piece(struct packet *p)
 	p->pieces = 1;
 }
 
+/* What record_put_delivered() has written. */
+static inline __attribute__((always_inline)) int record_get_delivered(const struct record *r, uint8_t opcode,
+								      uint8_t flags, uint32_t bytes, struct packet *p)
+{
+	if (unlikely(bytes != sizeof(*r) ||
+		     (opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM && opcode != OP_WRITE_ONLY_IMM)))
+		return -EBADMSG;
+	record_get_brief(r, opcode, flags, p);
+	p->ack_request = p->acknowledges = false;
+	p->delivered = true;
+	p->psn = psn(0);
+	p->position = r->ack;
+	p->length = p->dma_length = r->psn;
+	p->payload = NULL;
+	return 0;
+}
+
 /* A record of that many bytes -> values; its payload stays where it is, but where that lies is copied. *from is left
  * alone unless the record says who sent it (datagrams do). 0, or -EBADMSG if it cannot be a record. Inline is what is
  * most common: SENDs that begin and end a message, ACKs, and datagrams. */
@@ -162,6 +196,8 @@ static inline __attribute__((always_inline)) int record_get(const void *at, uint
 		return -EBADMSG;
 	opcode = record_byte(&r->opcode);
 	flags = record_byte(&r->flags);
+	if (likely(flags & RECORD_DELIVERED))
+		return record_get_delivered(r, opcode, flags, bytes, p);
 	if (unlikely(flags & (RECORD_BECN | RECORD_UNMIGRATED)))
 		return record_get_any(at, bytes, p, from);
 	if (likely(opcode == OP_SEND_ONLY || opcode == OP_SEND_ONLY_IMM)) {

@@ -54,6 +54,7 @@ struct local {
 	_Atomic bool stuck; /* some local peer has QPs in `stuck`. A hint */
 	/* Receives all that a local peer has sent: port/receive.c. Constant. */
 	void (*drain)(struct loop *l, struct local_peer *n);
+	void (*settle)(struct loop *l); /* settle_all() */
 };
 
 static inline bool local_is_stuck(struct local *local)

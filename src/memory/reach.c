@@ -2,7 +2,7 @@
 #include "memory/reach.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +15,7 @@
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/guarded.h"
+#include "memory/inside.h"
 #include "memory/tuned.h"
 
 /* One extent of the local peer's arena, mapped here from its beginning. A view only grows: `length` is stored after
@@ -48,48 +49,6 @@ struct reach {
 	uint32_t olds GUARDED_BY(&lock);
 	struct importer importer;
 };
-
-/* ---- threads ---- */
-
-/* Number of a thread's hazard counter, from 1. 0: none yet; NO_HAZARD: none left. */
-#define NO_HAZARD UINT32_MAX
-static _Thread_local uint32_t own_hazard;
-static _Atomic uint64_t hazards_taken;
-static pthread_key_t hazard_key;
-static pthread_once_t hazard_once = PTHREAD_ONCE_INIT;
-static_assert(SHARE_HAZARDS < 64, "a bit for each");
-
-static void give_hazard(void *hazard)
-{
-	/* release: the next owner of the counter sees its value */
-	atomic_fetch_and_explicit(&hazards_taken, ~(1ull << ((uintptr_t)hazard - 1)), memory_order_release);
-	own_hazard = NO_HAZARD;
-}
-
-static void make_hazard_key(void)
-{
-	pthread_key_create(&hazard_key, give_hazard);
-}
-
-__attribute__((noinline)) static uint32_t take_hazard(void)
-{
-	uint64_t taken = atomic_load_explicit(&hazards_taken, memory_order_relaxed);
-	int free;
-
-	pthread_once(&hazard_once, make_hazard_key);
-	do {
-		free = ~taken ? __builtin_ctzll(~taken) : 64;
-		if (free >= SHARE_HAZARDS) {
-			own_hazard = NO_HAZARD;
-			return own_hazard;
-		}
-		/* acquire pairs with give_hazard() */
-	} while (!atomic_compare_exchange_weak_explicit(&hazards_taken, &taken, taken | 1ull << free,
-							memory_order_acquire, memory_order_relaxed));
-	own_hazard = (uint32_t)free + 1;
-	pthread_setspecific(hazard_key, (void *)(uintptr_t)own_hazard);
-	return own_hazard;
-}
 
 /* ---- opening ---- */
 
@@ -336,7 +295,7 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 /* Makes the hazard counter of this thread odd. False: it has none, is in a child of fork(), or is not admitted. */
 static inline bool reach_begin(struct reach *r)
 {
-	uint32_t hazard = own_hazard;
+	uint32_t hazard = hazard_number;
 	_Atomic uint32_t *count;
 
 	/* false for 0 and NO_HAZARD */
@@ -362,7 +321,7 @@ static inline bool reach_begin(struct reach *r)
 
 void reach_leave(struct reach *r)
 {
-	_Atomic uint32_t *count = &r->hazards->hazard[own_hazard - 1].count;
+	_Atomic uint32_t *count = &r->hazards->hazard[hazard_number - 1].count;
 
 	/* release pairs with share_settle(): the access is complete */
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_release);
@@ -495,7 +454,7 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 	if (unlikely(pair->qp >= SHARE_QPS))
 		return false;
 	qp = &r->table->qp[pair->qp];
-	if ((!own_hazard && take_hazard() == NO_HAZARD) || !reach_begin(r))
+	if ((!hazard_number && hazard_take() == NO_HAZARD) || !reach_begin(r))
 		return false;
 	/* as in reach_resume(): all that is seen open after this load is valid until the count changes */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
@@ -519,6 +478,130 @@ bool reach_resume(struct reach *r, const struct reach_pair *pair)
 		return true;
 	reach_leave(r);
 	return false;
+}
+
+/* ---- receives ---- */
+
+/* A copy, as the local peer may change it. */
+static struct share_receive receive_at(const struct reach *r, const struct reach_pair *pair)
+{
+	const volatile struct share_receive *e = &r->table->receive[pair->qp][pair->receives.next % SHARE_RECEIVES];
+
+	return (struct share_receive){e->address, e->length, e->key};
+}
+
+/* Where the message goes, if that is in the region of the last receive. */
+static inline char *receive_place(const struct reach_receives *v, const struct share_receive *to, uint64_t length)
+{
+	uint64_t at = to->address - v->va;
+
+	return likely(to->key == v->key && length <= to->length && length <= v->length && at <= v->length - length)
+		       ? v->at + at
+		       : NULL;
+}
+
+static void remember_receive(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t key)
+{
+	struct reach_pair found = {.qp = pair->qp};
+	struct reach_receives *v = &pair->receives;
+
+	reach_remember(r, &found, region, key, 0);
+	v->key = found.length ? key : 0;
+	v->va = found.va;
+	v->length = found.length;
+	v->at = found.at;
+}
+
+/* The same as receive_place() for any region. */
+static char *receive_locate(struct reach *r, struct reach_pair *pair, const struct share_receive *to, uint64_t length)
+{
+	const struct share_qp *qp = &r->table->qp[pair->qp];
+	struct share_region region;
+	struct reach_span span;
+
+	if (!length)
+		return (char *)pair; /* nothing is stored there */
+	if (length > to->length || !copy_region(r, to->key, &region) || region.pd != qp->pd ||
+	    !(region.access & IBV_ACCESS_LOCAL_WRITE) || !region_has(&region, to->address, length) ||
+	    !locate(r, &region, to->address, length, &span) || !span.at)
+		return NULL;
+	remember_receive(r, pair, &region, to->key);
+	return span.at;
+}
+
+/* Looks at what the remote QP shows. False: no receive for the next message. */
+static bool look_at_receives(struct reach *r, struct reach_pair *pair)
+{
+	struct reach_receives *v = &pair->receives;
+	struct share_qp *qp = (struct share_qp *)&r->table->qp[pair->qp];
+	uint64_t closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst); /* as in reach_enter() */
+
+	if (v->closed != closed)
+		v->key = 0;
+	v->closed = closed;
+	v->posted = v->next;
+	if (!qp_is_open(qp, pair, 0))
+		return false;
+	if (!v->is_known) {
+		/* acquire: all that has been sent was acknowledged, after it had been counted there */
+		v->next = v->posted = atomic_load_explicit(&qp->taken, memory_order_acquire);
+		v->life = qp->life;
+		v->is_known = true;
+	}
+	if (v->life != qp->life)
+		return false;
+	/* acquire pairs with receives_posted() */
+	v->posted = atomic_load_explicit(&qp->receives, memory_order_acquire);
+	if (likely(v->posted - v->next - 1 < SHARE_RECEIVES))
+		return true;
+	v->posted = v->next;
+	return false;
+}
+
+/* The slow part of reach_deliver(). */
+static __attribute__((noinline)) char *deliver_anew(struct reach *r, struct reach_pair *pair, uint64_t length)
+{
+	struct share_receive to;
+	char *at = NULL;
+
+	if (pair->qp >= SHARE_QPS || (!hazard_number && hazard_take() == NO_HAZARD) || !reach_begin(r))
+		return NULL;
+	if (likely(look_at_receives(r, pair))) {
+		to = receive_at(r, pair);
+		at = receive_place(&pair->receives, &to, length) ?: receive_locate(r, pair, &to, length);
+	}
+	if (unlikely(!at))
+		reach_leave(r);
+	return at;
+}
+
+char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length)
+{
+	struct reach_receives *v = &pair->receives;
+	struct share_receive to;
+	char *at;
+
+	if (unlikely(v->posted == v->next || !v->is_known || !reach_begin(r)))
+		return deliver_anew(r, pair, length);
+	/* as in reach_resume() */
+	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == v->closed)) {
+		to = receive_at(r, pair);
+		at = receive_place(v, &to, length);
+		if (likely(at))
+			return at;
+	}
+	reach_leave(r);
+	return deliver_anew(r, pair, length);
+}
+
+char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length)
+{
+	struct share_receive to;
+
+	if (unlikely(pair->receives.posted == pair->receives.next))
+		return NULL;
+	to = receive_at(r, pair);
+	return receive_place(&pair->receives, &to, length);
 }
 
 static bool write_guarded(char *to, const struct iovec *from, unsigned count)

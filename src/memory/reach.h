@@ -44,6 +44,20 @@ struct reach_span {
 	uint64_t address;	/* its address in the local peer */
 };
 
+/* What a QP knows of the receives of the QP that it is connected to. */
+struct reach_receives {
+	uint64_t closed; /* as in struct reach_pair */
+	uint32_t life;	 /* share_qp.life */
+	uint32_t next;	 /* position of the receive for the next message */
+	uint32_t posted; /* positions before this are shown */
+	uint32_t psns;	 /* messages that were delivered there: PSNs, as a packet each */
+	bool is_known;	 /* `life` and `next` are valid */
+	/* The region of the last receive: [va, va + length) is mapped at `at`, and may be written to. */
+	uint32_t key;
+	uint64_t va, length;
+	char *at;
+};
+
 /* The initiator of an access: a local QP and the QP that it is connected to. All after `pair` is zero at first. Guarded
  * by the caller. */
 struct reach_pair {
@@ -56,7 +70,18 @@ struct reach_pair {
 	uint64_t closed; /* share_table.closed at that time */
 	uint64_t va, length;
 	char *at;
+	struct reach_receives receives;
 };
+
+/* Changes to another pair, or another way to the same; what is known of the receives stays, as the remote QP is the
+ * same. */
+static inline void reach_anew(struct reach_pair *pair, struct reach_pair to)
+{
+	to.receives = pair->receives;
+	to.receives.posted = to.receives.next;
+	to.receives.closed = UINT64_MAX;
+	*pair = to;
+}
 
 /* Begins an access to [va, va + length): the region that the key names, the QP and the local peer are open for it, and
  * stay open until reach_leave(). False: they are not open, or cannot be reached from here; then the queue sends packets
@@ -86,6 +111,13 @@ static inline char *reach_again(struct reach *r, const struct reach_pair *pair, 
 	return likely(at && reach_resume(r, pair)) ? at : NULL;
 }
 void reach_leave(struct reach *r);
+
+/* Begins the delivery of a message of that many bytes: the remote QP is open and has a receive for it, whose memory is
+ * here: to be used in a fault_try(), until reach_leave(). Before that the message's record stands in the ring. Nothing
+ * that the QP has sent otherwise is outstanding. NULL: there is no such receive, or it cannot be reached from here. */
+char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length);
+/* The same for the next message, in the same access. NULL: call reach_deliver(), after reach_leave(). */
+char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length);
 
 /* Copy between local memory and a span, during an access. False: nothing or only a part was copied (process_vm:
  * unmapped in the local peer). The last word written is stored last. */

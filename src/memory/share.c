@@ -136,6 +136,9 @@ void share_abandon(struct share *s)
 	if (!s)
 		return;
 	atomic_store_explicit(&s->inert, true, memory_order_relaxed);
+	/* what the child posts is lost: here */
+	(void)mmap(s->table, sizeof(*s->table), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 	close_all(s);
 }
 
@@ -283,6 +286,19 @@ void share_settle(struct share *s)
 	share_remember(s, closed);
 }
 
+bool share_is_quiet(struct share *s, uint16_t slot)
+{
+	bool quiet = true;
+
+	if (is_inert(s) || !is_visitor(s, slot))
+		return true;
+	if (s->table->barrier) /* as in share_settle() */
+		barrier_everywhere();
+	for (int n = 0; n < SHARE_HAZARDS; n++) /* as in await() */
+		quiet &= !(atomic_load_explicit(&s->table->visitor[slot].hazard[n].count, memory_order_seq_cst) & 1);
+	return quiet || is_dead(s, slot);
+}
+
 /* ---- regions and QPs ---- */
 
 void share_open_region(struct share *s, uint32_t index, uint32_t key, const struct share_region *r)
@@ -350,6 +366,21 @@ void share_close_qp(struct share *s, uint32_t index)
 {
 	if (!is_inert(s) && index < SHARE_QPS)
 		shut(s, &s->table->qp[index].open);
+}
+
+struct share_qp *share_qp_entry(struct share *s, uint32_t index, struct share_receive **ring)
+{
+	if (is_inert(s) || index >= SHARE_QPS)
+		return NULL;
+	*ring = s->table->receive[index];
+	return &s->table->qp[index];
+}
+
+void share_renew_qp(struct share *s)
+{
+	/* as shut() */
+	if (!is_inert(s))
+		atomic_fetch_add_explicit(&s->table->closed, 1, memory_order_seq_cst);
 }
 
 enum share_way share_way(struct share *s, uint32_t key, uint64_t iova, uint64_t length)

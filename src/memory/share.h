@@ -29,8 +29,9 @@ enum {
 	SHARE_HAZARDS = 63, /* threads of a process with a hazard counter; other threads use the queue */
 	SHARE_QPS = 65536,
 	SHARE_REGIONS = (2 << 20) + 1,
+	SHARE_RECEIVES = 128,	  /* receives that a QP shows at a time */
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f08, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f0a, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the
@@ -46,9 +47,18 @@ static_assert(sizeof(struct share_visitor) == 4096, "no two visitors write to on
 /* A QP that can be the target of one-sided operations. */
 struct share_qp {
 	_Alignas(CACHE_LINE) _Atomic uint32_t open; /* SHARE_QP_OPEN and enum ibv_access_flags; 0: closed */
-	uint32_t unused;
+	uint32_t life;				    /* RESETs so far: the counts below begin anew with each */
 	uint64_t pd;
 	_Atomic uint64_t pair; /* share_pair() of the two QPs. Relaxed: `open` publishes it */
+	/* Its receives, in share_table.receive: object/receives.h. Positions before this are shown; and the position of
+	 * the next one that a message uses up. */
+	_Atomic uint32_t receives, taken;
+};
+
+/* A receive of one SGE. All are zero if it has none, or several. */
+struct share_receive {
+	uint64_t address;
+	uint32_t length, key;
 };
 #define SHARE_QP_OPEN (1u << 31)
 
@@ -103,6 +113,7 @@ struct share_table {
 	struct share_qp qp[SHARE_QPS];
 	struct share_region region[SHARE_REGIONS];
 	struct share_file file[SHARE_FILES];
+	struct share_receive receive[SHARE_QPS][SHARE_RECEIVES];
 };
 
 static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, qp) % 65536 == 0, "pages");
@@ -169,10 +180,17 @@ void share_close_region(struct share *s, uint32_t index);
  * values, that counts as a close. */
 void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd, uint64_t pair);
 void share_close_qp(struct share *s, uint32_t index);
+/* The entry of a QP, and the ring of its receives. NULL: there is none. */
+struct share_qp *share_qp_entry(struct share *s, uint32_t index, struct share_receive **ring);
+/* Local peers look again at what QPs show before they rely on it. */
+void share_renew_qp(struct share *s);
 /* Waits until all accesses to closed regions and QPs have ended, or their visitors have died. May take as long as an
  * access takes: do not call it with locks held that the end of a process needs. Cheap if nothing has been closed since
  * the last call. */
 void share_settle(struct share *s);
+/* True if no thread of the process in that slot is inside an access that began before what was closed before. Does not
+ * wait. */
+bool share_is_quiet(struct share *s, uint16_t slot);
 /* share_closed(): number of regions and QPs closed so far. share_has_settled(): true if share_settle() is done for that
  * number. */
 uint64_t share_closed(const struct share *s);

@@ -50,6 +50,8 @@ struct hca_ops {
 	void (*qp_event)(struct qp *qp, enum ibv_event_type event);    /* an affiliated asynchronous event of a QP */
 	void (*srq_event)(struct srq *srq, enum ibv_event_type event); /* an affiliated asynchronous event of an SRQ */
 	void (*cq_delayed)(struct cq *cq); /* the CQ's event is delayed from now on: cq_moderate() */
+	void (*qp_settles)(
+		struct qp *qp); /* call engine_settled() when no message can come that is done for its sender */
 };
 
 struct hca {
@@ -72,8 +74,10 @@ struct hca {
 	struct pool srqs;		   /* struct srq, by SRQ number */
 	struct timers timers;		   /* a timer for each QP */
 	struct lock ready_lock;
-	struct list ready GUARDED_BY(&ready_lock); /* QPs that have something to send */
-	_Atomic bool has_ready;			   /* the list is not empty. A hint */
+	struct list ready GUARDED_BY(&ready_lock);    /* QPs that have something to send */
+	_Atomic bool has_ready;			      /* the list is not empty. A hint */
+	struct list settling GUARDED_BY(&ready_lock); /* QPs whose rq.settling is to end: port/settle.h */
+	_Atomic bool has_settling;		      /* the list is not empty. A hint */
 };
 
 /* Counters of the engine: over all queue pairs of the process, since it started, as adapters count. Only uncommon

@@ -21,6 +21,7 @@ int hca_init(struct hca *hca, const struct hca_ops *ops, uint16_t slot, uint64_t
 	atomic_init(&hca->random, seed);
 	hca->keys = key_code((uint32_t)hca_random(hca) | 1, (uint32_t)hca_random(hca));
 	list_init(&hca->ready);
+	list_init(&hca->settling);
 	lock_set_rank(&hca->window_lock, RANK_WINDOW);
 	lock_set_rank(&hca->ready_lock, RANK_READY);
 	timers_init(&hca->timers);

@@ -65,7 +65,7 @@ static void show_open(struct mr *mr, const struct shareable *where, uint32_t fil
 	mr->file = (uint8_t)file;
 	share_open_region(mr->pd->hca->share, mr->index, mr->base.rkey,
 			  &(struct share_region){
-				  .access = mr->access & MR_REMOTE,
+				  .access = mr->access & (MR_REMOTE | IBV_ACCESS_LOCAL_WRITE),
 				  .pd = (uintptr_t)mr->pd,
 				  .iova = mr->iova,
 				  .length = mr->length,

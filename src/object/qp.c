@@ -9,6 +9,7 @@
 #include "object/board.h"
 #include "object/checker.h"
 #include "object/early.h"
+#include "object/receives.h"
 
 const struct checker *checker;
 
@@ -29,6 +30,7 @@ static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 	clear_part(qp, offsetof(struct qp, loop.ack_is_delayed) + sizeof(qp->loop.ack_is_delayed), sizeof(*qp));
 	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed); /* a hint: see qp.h */
 	list_init(&qp->ready);
+	list_init(&qp->settles);
 }
 
 static enum transport transport_of(enum ibv_qp_type type)
@@ -211,6 +213,7 @@ void qp_show(struct qp *qp)
 	if (!s)
 		return;
 	if (!is_shown(qp)) {
+		receives_hide(&qp->rq);
 		share_close_qp(s, qp->index);
 		return;
 	}
@@ -220,6 +223,8 @@ void qp_show(struct qp *qp)
 		access &= IBV_ACCESS_REMOTE_WRITE;
 	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,
 		      share_pair(qp->path.sgid.raw, qp->base.qp_num, qp->path.dgid.raw, qp->attr.dest_qp_num));
+	if (qp->transport == TRANSPORT_RC && !qp->srq)
+		receives_open(&qp->rq, s, qp->index, qp->hca->keys.lkey);
 }
 
 void qp_destroy(struct qp *qp)
@@ -236,6 +241,7 @@ void qp_destroy(struct qp *qp)
 	qp_show(qp);
 	lock_take(&hca->ready_lock);
 	list_remove(&qp->ready);
+	list_remove(&qp->settles);
 	lock_drop(&hca->ready_lock);
 	timers_leave(&hca->timers, &qp->timer);
 	if (qp->send_cq)

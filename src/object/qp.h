@@ -299,6 +299,7 @@ struct qp {
 	struct qp_loop loop;
 	_Alignas(CACHE_LINE) struct rq rq; /* unused with an SRQ */
 	struct list ready;		   /* link in hca->ready. Guarded by hca->ready_lock */
+	struct list settles;		   /* link in hca->settling. Guarded by hca->ready_lock */
 	struct timer timer;		   /* timer in hca->timers */
 	_Alignas(CACHE_LINE) struct responder resp;
 	struct xrc *xrc;	 /* part of XRC; else NULL. Constant */

@@ -74,6 +74,10 @@ struct sq {
 };
 static_assert(sizeof(struct sq) == CACHE_LINE, "what each message looks at");
 
+struct share;
+struct share_qp;
+struct share_receive;
+
 struct rwqe {
 	uint64_t wr_id;
 	uint32_t length; /* bytes in all SGEs */
@@ -90,7 +94,16 @@ struct rq {
 	uint32_t head; /* position of the next receive for a message */
 	uint32_t tail; /* position of the next post */
 	_Atomic uint32_t reclaimed;
-	struct mr_last last;  /* last look-up; only for the queue of a QP */
+	/* only for the queue of a QP: */
+	struct mr_last last;
+	struct share_qp *shown;	       /* where its receives are shown: object/receives.h; NULL: nowhere ... */
+	struct share_receive *display; /* ... and their ring there */
+	uint32_t shown_to;	       /* positions before this are shown */
+	uint32_t lkey;		       /* lkey ^ rkey of each region; peers know rkeys */
+	uint32_t psns;		       /* messages that were delivered there: PSNs, as a packet each */
+	struct share *share;	       /* table in which the QP has its entry ... */
+	struct share_qp *entry;	       /* ... also while that shows nothing; NULL: it has shown nothing since RESET */
+	bool settling; /* what was shown is hidden, but messages for it may come, which are done for their sender */
 	struct pd *from, *pd; /* `from` allocated the ring: for buffer_free(); `pd` allocates the next */
 	enum buffer_kind kind;
 	uint32_t granted;	    /* receives granted to all senders */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hooks.h"
 #include "engine/engine.h"
+#include "engine/deliver.h"
 #include "engine/fast_send.h"
 #include "link/record.h"
 #include "link/ring.h"
@@ -84,19 +85,19 @@ static __attribute__((noinline)) void begin_timer(struct loop *l, struct qp *qp)
 	set_deadline(l, qp);
 }
 
-/* The row for SENDs, and WRITEs with immediate data. */
-/* called by the post table, with qp->lock held */
-NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
+/* Posts requests as packets in the ring, from the first on; returns the rest. */
+NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_packets(struct qp *qp,
+										   struct local_peer *peer,
+										   struct ibv_send_wr *wr)
 {
-	struct local_peer *peer = qp->path.local_peer;
 	uint32_t before = qp->sq.tail;
 	bool posted;
 
-	if (unlikely(!peer || !post_enter(peer)))
+	if (unlikely(!post_enter(peer)))
 		return wr;
 	do
 		posted = fast_is_common(qp, wr) ? post_ring_one(qp, peer, wr, true) : post_ring_rare(qp, peer, wr);
-	while (likely(posted) && unlikely(wr = wr->next));
+	while (likely(posted) && (wr = wr->next));
 	if (unlikely(qp->sq.tail == before)) {
 		lock_drop(&peer->lock);
 		return wr;
@@ -107,8 +108,55 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 	post_leave(peer);
 	if (!engine_fast_is_timed(qp))
 		begin_timer(loop_of(qp), qp);
-	note_posts(qp, before);
 	return wr;
+}
+
+/* Delivers requests, from the first on; returns the rest. The first, which may be long, is stored before others have to
+ * wait for the ring. */
+NO_LOCK_ANALYSIS FAST_INLINE struct ibv_send_wr *post_delivered(struct qp *qp, struct local_peer *peer,
+								struct ibv_send_wr *wr)
+{
+	const struct ibv_send_wr *first = wr;
+	struct delivery d;
+	struct packet p;
+	bool enters;
+
+	if (unlikely(!(likely(deliver_is_plain(qp, wr, HCA_MAX_MESSAGE)) ? deliver_begin(qp, wr, &p, &d)
+									 : deliver_any(qp, wr, &p, &d))))
+		return wr;
+	enters = post_enter(peer);
+	if (unlikely(!enters || !post_has_room(peer))) {
+		if (enters)
+			lock_drop(&peer->lock);
+		deliver_abandon(qp, &d);
+		return wr;
+	}
+	do {
+		transmit_delivered(peer, ring_next(&peer->tx_ring), &p, &qp->path);
+		wr = wr->next;
+	} while (deliver_next(qp, likely(!wr) || post_has_room(peer) ? wr : NULL, &p, &d));
+	post_leave(peer);
+	deliver_end(qp, first, &d);
+	return wr;
+}
+
+/* The row for SENDs, and WRITEs with immediate data. */
+/* called by the post table, with qp->lock held */
+NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
+{
+	struct local_peer *peer = qp->path.local_peer;
+	struct ibv_send_wr *rest = wr;
+	uint32_t before = qp->sq.tail;
+
+	if (unlikely(!peer))
+		return wr;
+	while (rest && deliver_may(qp) && (wr = post_delivered(qp, peer, rest)) != rest)
+		rest = wr;
+	if (unlikely(rest))
+		rest = post_packets(qp, peer, rest);
+	if (likely(qp->sq.tail != before))
+		note_posts(qp, before);
+	return rest;
 }
 
 /* called with the lock of to->near, which has no name here */

@@ -37,6 +37,7 @@ struct rx {
 	struct local_peer *peer;  /* source of the packets: a ring. NULL: none */
 	struct qp *qp;		  /* the last packet's QP, locked. NULL: none */
 	bool fast;		  /* the fast path took all packets for that QP */
+	bool owes;		  /* some of these packets are to be acknowledged */
 	uint64_t now;		  /* ns: the exact time; 0: not read yet */
 	uint64_t about;		  /* ns: clock_about(); 0: not read yet */
 	struct cq_poller *poller; /* of the polling thread; NULL: the thread does not poll */
@@ -72,7 +73,7 @@ static __attribute__((noinline)) void rx_leave_qp(struct rx *rx) REQUIRES(rx->lo
 {
 	rx_has_qp(rx);
 	if (likely(rx->fast)) {
-		if (rx->qp->transport != TRANSPORT_UD)
+		if (rx->owes && rx->qp->transport != TRANSPORT_UD)
 			run_fast(rx->loop, rx->qp, rx->now);
 	} else if (unlikely(is_delegate(rx->qp))) {
 		target_run(rx->loop, rx->qp, rx->now);
@@ -97,6 +98,7 @@ static inline __attribute__((always_inline)) bool rx_enter(struct rx *rx, uint32
 	rx_leave(rx);
 	rx->qp = hca_find_qp(&rx->loop->hca, qpn);
 	rx->fast = true;
+	rx->owes = false;
 	return rx->qp;
 }
 
@@ -228,6 +230,13 @@ static void complete_packet(struct packet *p)
 		record_get_rest(p);
 }
 
+/* The QP is to be run, as the fast path has declined. */
+static void rx_declined(struct rx *rx)
+{
+	rx->now = rx->now ?: clock_now();
+	rx->fast = false;
+}
+
 /* Gives a packet to the engine. The fast path of a ring needs no time: reading the clock would cost more than all the
  * rest. */
 static inline __attribute__((always_inline)) void deliver_packet(struct rx *rx, struct packet *p,
@@ -236,8 +245,15 @@ static inline __attribute__((always_inline)) void deliver_packet(struct rx *rx, 
 {
 	struct qp *qp = rx->qp; /* functions that need the lock get rx->qp, as the analysis takes these for two */
 
-	if (likely(rx->peer) && likely(engine_receive_fast(rx->qp, p, from, rx->poller)))
+	if (likely(p->delivered)) {
+		if (unlikely(!engine_receive_delivered(rx->qp, p, rx->poller)))
+			rx_declined(rx);
 		return;
+	}
+	if (likely(rx->peer) && likely(engine_receive_fast(rx->qp, p, from, rx->poller))) {
+		rx->owes = true;
+		return;
+	}
 	if (rx->peer) {
 		complete_packet(p);
 		rx->now = time_of(rx, p);
@@ -249,8 +265,10 @@ static inline __attribute__((always_inline)) void deliver_packet(struct rx *rx, 
 	else if (unlikely(TRANSPORT(p->opcode) == TRANSPORT_XRC) && !rx->peer && !is_delegate(qp) &&
 		 target_route(rx->loop, rx->qp, p, from))
 		; /* passed on to another process */
-	else if (likely(engine_receive(rx->qp, p, from, rx->now, rx->poller)))
+	else if (likely(engine_receive(rx->qp, p, from, rx->now, rx->poller))) {
+		rx->owes = true;
 		return;
+	}
 	rx->fast = false;
 }
 
@@ -304,7 +322,8 @@ static __attribute__((cold, noinline)) bool deliver_note(struct rx *rx, struct p
 static inline __attribute__((always_inline)) void deliver(struct rx *rx, struct packet *p, const union ibv_gid *from)
 	REQUIRES(rx->loop->receive, rx->qp->lock)
 {
-	if (!hooks_any() || deliver_note(rx, p, from))
+	/* what is done for its sender is not lost, though a port has gone down since, or a rule has come */
+	if (!hooks_any() || p->delivered || deliver_note(rx, p, from))
 		deliver_packet(rx, p, from);
 }
 

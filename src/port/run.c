@@ -204,7 +204,7 @@ static uint32_t room_of(struct qp *qp, struct local_peer *near) REQUIRES(qp->loc
 }
 
 /* Sets the timer. A timer that is set to an earlier time is kept, and set again when it fires. */
-static void run_at(struct loop *l, struct qp *qp, uint64_t deadline) REQUIRES(qp->lock)
+void run_at(struct loop *l, struct qp *qp, uint64_t deadline)
 {
 	if (deadline == NEVER || (qp->loop.timer_at && qp->loop.timer_at <= deadline))
 		return;
@@ -307,6 +307,16 @@ bool delayed_ack_run(struct loop *l, uint64_t now)
 	return true;
 }
 
+/* Settles QPs (settle.h), unless another thread receives, which does so then. */
+static void run_settling(struct loop *l)
+{
+	/* relaxed: a hint, set by this thread or one that looks here again */
+	if (likely(!atomic_load_explicit(&l->hca.has_settling, memory_order_relaxed)) || !lock_try(&l->receive))
+		return;
+	l->local.settle(l);
+	lock_drop(&l->receive);
+}
+
 bool run_ready(struct loop *l, uint64_t now)
 {
 	struct qp *qp;
@@ -320,6 +330,7 @@ bool run_ready(struct loop *l, uint64_t now)
 			run_qp(l, qp, now, false);
 		lock_drop(&qp->lock);
 	}
+	run_settling(l);
 	return n > 0;
 }
 
@@ -361,5 +372,6 @@ bool run_timers(struct loop *l, uint64_t now)
 		if (unlikely(silent))
 			heed_silence(l, silent, now);
 	}
+	run_settling(l);
 	return any;
 }

@@ -12,7 +12,9 @@ int run_prepare(void);
 /* Runs the engine and sends until nothing is left to send. `delay_ack`: an ACK may wait, with the QP in the ready list.
  * `now`: ns. */
 void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack) REQUIRES(qp->lock);
-/* Sets the timer of the QP, unless it is set to an earlier time. */
+/* Sets the timer of the QP, ns, unless it is set to an earlier time. */
+void run_at(struct loop *l, struct qp *qp, uint64_t deadline) REQUIRES(qp->lock);
+/* The same with the engine's deadline. */
 void set_deadline(struct loop *l, struct qp *qp) REQUIRES(qp->lock);
 /* Bytes that a QP may have in flight: its share of the buffers between this process and its peers. */
 uint32_t qp_budget(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock);

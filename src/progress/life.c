@@ -27,6 +27,7 @@
 #include "port/ports.h"
 #include "port/raw.h"
 #include "port/receive.h"
+#include "port/settle.h"
 #include "port/target.h"
 #include "port/tuned.h"
 #include "progress/helper_thread.h"
@@ -104,6 +105,7 @@ static struct loop *make_loop(const struct hca_ops *ops)
 	l->end = end_loop;
 	l->free = free_loop;
 	l->local.drain = drain_rx_ring;
+	l->local.settle = settle_all;
 	l->helper.main = helper_main;
 	local_init(l);
 	err = helper_init(l);

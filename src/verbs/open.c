@@ -23,6 +23,7 @@
 #include "device/listen.h"
 #include "device/monitor.h"
 #include "fault/inject.h"
+#include "port/settle.h"
 #include "progress/life.h"
 #include "verbs/async.h"
 #include "verbs/channel.h"
@@ -37,6 +38,7 @@ static const struct hca_ops hca_ops = {
 	.qp_event = async_qp_event,
 	.srq_event = async_srq_event,
 	.cq_delayed = cq_delayed,
+	.qp_settles = settle_later,
 };
 
 #define LABEL_MAGIC 0x6f7263652d637478ull

@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "fault/inject.h"
 #include "object/qp.h"
+#include "object/receives.h"
 #include "object/show.h"
 #include "port/faults.h"
 #include "port/local.h"
@@ -205,6 +206,24 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 		show_settle(qp->hca);
 }
 
+/* Takes in the messages that local peers have delivered, before the QP loses its receives. */
+static void take_delivered(struct qp *qp) EXCLUDES(qp->lock)
+{
+	bool settling;
+
+	lock_take(&qp->lock);
+	receives_hide(&qp->rq);
+	settling = qp->rq.settling;
+	lock_drop(&qp->lock);
+	if (!settling)
+		return;
+	show_settle(qp->hca);
+	loop_catch_up();
+	lock_take(&qp->lock);
+	engine_settled(qp);
+	lock_drop(&qp->lock);
+}
+
 /* Before moving to ERR at the program's request, wait at most ANSWERS for ACKs. An adapter sends and receives ACKs long
  * before a peer that has all its data can tell this program so over another channel; here an ACK may wait for a
  * processor. If a wait fails, no further QP waits for ANSWERS_VAIN, so that many QPs to one stopped peer do not wait
@@ -277,6 +296,8 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		detach(&paths);
 		return modify_fail(error);
 	}
+	if (mask & IBV_QP_STATE && (a.qp_state == IBV_QPS_ERR || a.qp_state == IBV_QPS_RESET))
+		take_delivered(qp);
 	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
 		await_answers(qp);
 	if (hooks_any() && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RESET)

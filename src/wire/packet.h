@@ -133,8 +133,12 @@ struct packet {
 	/* The request also acknowledges requests of the other direction, up to a PSN, to save a packet. Between local
 	 * peers only. */
 	bool acknowledges;
+	/* Between local peers: the message is done for its sender, its bytes are where the receive at `position` says,
+	 * and it takes no PSN. */
+	bool delivered;
 	bool brief; /* from a ring: record_get_rest() fills in what the fast path does not use */
 	psn_t acknowledged;
+	uint32_t position;
 	uint16_t pkey;
 	uint32_t dest_qpn;
 	psn_t psn;

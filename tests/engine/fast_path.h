@@ -43,7 +43,8 @@ static inline bool give_to(struct fixture *f, struct packet p, const union ibv_g
 	p.opcode |= f->qp->transport;
 	f->now += USEC;
 	lock_take(&f->qp->lock);
-	taken = engine_receive_fast(f->qp, &p, from, poller);
+	taken = p.delivered ? engine_receive_delivered(f->qp, &p, poller)
+			    : engine_receive_fast(f->qp, &p, from, poller);
 	lock_drop(&f->qp->lock);
 	return taken;
 }

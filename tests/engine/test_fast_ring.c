@@ -520,6 +520,38 @@ static void but_not_before_others_nor_without_an_event(void **state)
 	assert_int_equal(poller.got, 0);
 }
 
+/* The bytes are in the memory already: what the peer says of them is believed where it can be true, and of no other. */
+static void a_message_that_is_delivered_takes_the_receive_that_it_names(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = {.opcode = OP_SEND_ONLY_IMM, .delivered = true, .imm = 5, .length = 32};
+	struct cqe c;
+
+	start(f);
+	for (uint64_t i = 1; i < 4; i++)
+		fixture_post_recv(f, i, 32);
+	assert_true(give(f, p));
+	c = expect_taken(f, 1, IBV_WC_SUCCESS);
+	assert_int_equal(c.byte_len, 32);
+	assert_int_equal(c.imm, 5);
+	assert_int_equal(f->qp->resp.expected.v, due_psn(0).v);
+	expect_silence(f);
+	p.position = 2; /* not the next one */
+	assert_false(give(f, p));
+	assert_int_equal(f->qp->state, IBV_QPS_ERR);
+}
+
+static void one_that_is_longer_than_its_receive_fails(void **state)
+{
+	struct fixture *f = *state;
+	struct packet p = {.opcode = OP_SEND_ONLY, .delivered = true, .length = 33};
+
+	start(f);
+	fixture_post_recv(f, 1, 32);
+	assert_false(give(f, p));
+	assert_int_equal(f->qp->state, IBV_QPS_ERR);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -537,6 +569,8 @@ int main(void)
 		T(a_write_that_may_not_be_is_refused_the_usual_way),
 		T(an_end_that_only_receives_tells_of_the_first_message),
 		T(what_has_been_received_is_acknowledged),
+		T(a_message_that_is_delivered_takes_the_receive_that_it_names),
+		T(one_that_is_longer_than_its_receive_fails),
 		T(what_is_out_of_order_or_does_not_fit_is_not_taken),
 		T(a_receive_into_memory_that_is_not_writable_fails_the_usual_way),
 		T(a_message_takes_a_shared_receive),

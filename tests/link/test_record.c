@@ -163,6 +163,37 @@ static void what_has_not_the_size_of_its_kind_is_refused(void **state)
 	assert_int_equal(record_get(memory, bytes + 4, &p, &from), -EBADMSG);
 }
 
+static void a_message_that_is_delivered_has_no_payload(void **state)
+{
+	static const uint8_t opcode[] = {OP_SEND_ONLY, OP_SEND_ONLY_IMM, OP_WRITE_ONLY_IMM};
+	_Alignas(CACHE_LINE) char memory[256] = {0};
+	struct record *r = (struct record *)memory;
+	const union ibv_gid *from = NULL;
+	struct packet p;
+
+	for (size_t i = 0; i < sizeof(opcode); i++) {
+		struct packet in = packet_of(opcode[i], 1u << 31);
+
+		in.position = 0x98765432;
+		record_put_delivered(memory, &in, 5);
+		assert_int_equal(record_get(memory, sizeof(*r), &p, &from), 0);
+		assert_true(p.delivered && !p.acknowledges && !p.ack_request && !p.pieces);
+		assert_int_equal(p.opcode, opcode[i]);
+		assert_int_equal(p.solicited, in.solicited);
+		assert_int_equal(p.dest_qpn, in.dest_qpn);
+		assert_int_equal(p.imm, in.imm);
+		assert_int_equal(p.position, in.position);
+		assert_int_equal(p.length, 1u << 31);
+		assert_int_equal(record_get(memory, sizeof(*r) + 1, &p, &from), -EBADMSG);
+		assert_int_equal(record_get(memory, sizeof(*r) - 1, &p, &from), -EBADMSG);
+	}
+	for (unsigned other = 0; other < 256; other++) {
+		r->opcode = (uint8_t)other;
+		if (!memchr(opcode, (int)other, sizeof(opcode)))
+			assert_int_equal(record_get(memory, sizeof(*r), &p, &from), -EBADMSG);
+	}
+}
+
 static void a_small_message_takes_one_unit(void **state)
 {
 	struct packet send = packet_of(OP_SEND_ONLY, 64), datagram = packet_of(TRANSPORT_UD | OP_SEND_ONLY, 64),
@@ -237,6 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_packet_of_every_kind_comes_out_as_it_went_in),
+		cmocka_unit_test(a_message_that_is_delivered_has_no_payload),
 		cmocka_unit_test(a_small_message_takes_one_unit),
 		cmocka_unit_test(a_reference_comes_out_as_it_went_in),
 		cmocka_unit_test(what_has_not_the_size_of_its_kind_is_refused),

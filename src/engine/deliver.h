@@ -37,12 +37,19 @@ FAST_INLINE bool deliver_is_plain(const struct qp *qp, const struct ibv_send_wr 
 	       (!(wr->send_flags & IBV_SEND_INLINE) || wr->sg_list->length <= qp->sq.fast_inline);
 }
 
+/* The opcode of the packet that a request would be, if it is a message that may be delivered; else 0. */
+FAST_INLINE uint8_t deliver_opcode(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_SEND		  ? TRANSPORT_RC | OP_SEND_ONLY
+	       : wr->opcode == IBV_WR_SEND_WITH_IMM	  ? TRANSPORT_RC | OP_SEND_ONLY_IMM
+	       : wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? TRANSPORT_RC | OP_WRITE_ONLY_IMM
+							  : 0;
+}
+
 /* What the peer is told of a message that stands in its place, in the ring, before deliver_next() or deliver_end(). */
 FAST_INLINE void deliver_describe(const struct qp *qp, const struct ibv_send_wr *wr, struct packet *p)
 {
-	p->opcode = wr->opcode == IBV_WR_SEND		 ? TRANSPORT_RC | OP_SEND_ONLY
-		    : wr->opcode == IBV_WR_SEND_WITH_IMM ? TRANSPORT_RC | OP_SEND_ONLY_IMM
-							 : TRANSPORT_RC | OP_WRITE_ONLY_IMM;
+	p->opcode = deliver_opcode(wr);
 	p->solicited = wr->send_flags & IBV_SEND_SOLICITED;
 	p->dest_qpn = qp->attr.dest_qp_num;
 	p->imm = wr->imm_data;
@@ -128,12 +135,12 @@ FAST_INLINE void deliver_abandon(struct qp *qp, struct delivery *d)
 		mr_put(d->mr);
 }
 
-/* The same as deliver_begin() for any request that takes a receive; no other follows it. False: nothing is done that
- * cannot be done again. */
+/* The same as deliver_begin() for any request of a list; no other follows it. False: nothing is done that cannot be
+ * done again, or it takes no receive. */
 static __attribute__((noinline)) bool deliver_any(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p,
 						  struct delivery *d)
 {
-	uint64_t length = fast_fits(qp, wr) ? posted_length(wr) : UINT64_MAX;
+	uint64_t length = deliver_opcode(wr) && fast_fits(qp, wr) ? posted_length(wr) : UINT64_MAX;
 
 	if (length > HCA_MAX_MESSAGE || !onesided_deliver(qp, wr, length))
 		return false;

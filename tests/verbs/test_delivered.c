@@ -128,6 +128,78 @@ static void what_is_done_in_the_queue_leaves_the_receives_alone(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* Posts a SEND, that request and a SEND, with ids from 0 on, as a list. */
+static void post_between(struct side *s, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge[3] = {piece(s, 0, 8), piece(s, 8, 8), piece(s, 16, 8)};
+	uint64_t at = (uintptr_t)s[1].memory + 1024;
+	struct ibv_send_wr wr[3];
+
+	memcpy(s[0].memory, "first   middle  last    ", 24);
+	memset(s[1].memory, '.', 2048);
+	for (int n = 0; n < 3; n++) {
+		wr[n] = (struct ibv_send_wr){.wr_id = (uint64_t)n,
+					     .next = n < 2 ? &wr[n + 1] : NULL,
+					     .sg_list = &sge[n],
+					     .num_sge = 1,
+					     .opcode = n == 1 ? opcode : IBV_WR_SEND,
+					     .send_flags = IBV_SEND_SIGNALED};
+		receive_at(&s[1], (uint64_t)n, 64 * (size_t)n, 64);
+	}
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr[1].wr.atomic.remote_addr = at;
+		wr[1].wr.atomic.rkey = s[1].mr->rkey;
+	} else if (opcode == IBV_WR_SEND_WITH_INV) {
+		wr[1].invalidate_rkey = 0x1234; /* of nothing */
+	} else {
+		wr[1].wr.rdma.remote_addr = at;
+		wr[1].wr.rdma.rkey = s[1].mr->rkey;
+	}
+	assert_int_equal(ibv_post_send(s[0].qp, wr, &(struct ibv_send_wr *){NULL}), 0);
+	expect(&s[0], 0, IBV_WC_SUCCESS);
+	expect(&s[1], 0, IBV_WC_SUCCESS);
+	assert_memory_equal(s[1].memory, "first   ....", 12);
+}
+
+/* What stands behind a SEND in a list is what it says, and not a message. */
+static void a_list_may_have_any_request_behind_it(void **state)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		bool takes, writes;
+	} rows[] = {
+		{IBV_WR_RDMA_WRITE, .writes = true}, {IBV_WR_RDMA_WRITE_WITH_IMM, true, true},
+		{IBV_WR_SEND_WITH_IMM, true},	     {IBV_WR_RDMA_READ},
+		{IBV_WR_ATOMIC_CMP_AND_SWP},	     {IBV_WR_ATOMIC_FETCH_AND_ADD},
+	};
+	struct side *s = *state;
+
+	begin(s);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t last = rows[i].takes ? 128 : 64;
+
+		post_between(s, rows[i].opcode);
+		for (uint64_t n = 1; n < 3; n++)
+			expect(&s[0], n, IBV_WC_SUCCESS);
+		for (uint64_t n = 1; n <= last / 64; n++)
+			expect(&s[1], n, IBV_WC_SUCCESS);
+		assert_memory_equal(s[1].memory + last, "last    ....", 12);
+		if (rows[i].writes)
+			assert_memory_equal(s[1].memory + 1024, "middle  ....", 12);
+		else if (rows[i].takes)
+			assert_memory_equal(s[1].memory + 64, "middle  ....", 12);
+		else
+			assert_memory_equal(s[0].memory + 8, "........", 8);
+		if (!rows[i].takes) { /* of the three receives, one is left */
+			send_from(&s[0], 0, 8);
+			expect(&s[0], 0, IBV_WC_SUCCESS);
+			expect(&s[1], 2, IBV_WC_SUCCESS);
+		}
+	}
+	post_between(s, IBV_WR_SEND_WITH_INV);
+	assert_int_not_equal(next(s[0].cq).status, IBV_WC_SUCCESS);
+}
+
 enum { BEFORE = 3, AFTER = 2 };
 
 /* Sends BEFORE messages, and leaves AFTER receives. Nobody polls, as both QPs are of one process, which would receive.
@@ -269,6 +341,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_sides, close_sides)
 		TEST(a_message_is_done_when_it_is_posted),
 		TEST(a_write_does_not_overtake_it),
+		TEST(a_list_may_have_any_request_behind_it),
 		TEST(what_is_done_in_the_queue_leaves_the_receives_alone),
 		TEST(what_came_before_the_receiver_failed_is_received),
 		TEST(what_came_before_err_is_received),

@@ -176,6 +176,22 @@ static inline bool fast_take_is_common(const struct qp *qp, const struct packet 
 	return likely(p->opcode == OP_SEND_ONLY && !p->pieces && !qp->srq && qp->rq.head != qp->rq.tail);
 }
 
+/* The completion of a whole message, shown to the hooks. `position`: of its receive. */
+static inline __attribute__((always_inline)) struct cqe cqe_of_message(struct qp *qp, const struct packet *p,
+								       uint64_t wr_id, uint32_t position, bool has_imm,
+								       bool is_write)
+{
+	struct cqe cqe = cqe_received(qp, wr_id, position, p->length);
+
+	cqe.imm = has_imm ? p->imm : 0;
+	cqe.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	cqe.flags = has_imm ? IBV_WC_WITH_IMM : 0;
+	cqe.marks = p->solicited ? CQE_SOLICITED : 0;
+	if (hooks_any())
+		cqe.status = fast_hooks(qp, p, cqe);
+	return cqe;
+}
+
 /* Takes a request. `is_common`: a constant. */
 static inline __attribute__((always_inline)) bool fast_take_any(struct qp *qp, const struct packet *p,
 								struct cq_poller *poller, bool is_common)
@@ -188,13 +204,7 @@ static inline __attribute__((always_inline)) bool fast_take_any(struct qp *qp, c
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
 	if (unlikely(!recv || !fast_store(qp, p, recv, is_common)))
 		return false;
-	cqe = cqe_received(qp, recv->wr_id, is_common ? qp->rq.head : fast_position(qp), p->length);
-	cqe.imm = has_imm ? p->imm : 0;
-	cqe.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-	cqe.flags = has_imm ? IBV_WC_WITH_IMM : 0;
-	cqe.marks = p->solicited ? CQE_SOLICITED : 0;
-	if (hooks_any())
-		cqe.status = fast_hooks(qp, p, cqe);
+	cqe = cqe_of_message(qp, p, recv->wr_id, is_common ? qp->rq.head : fast_position(qp), has_imm, is_write);
 	responder_took(&qp->resp, p, packets, IS_FIRST | IS_LAST);
 	qp->req.peer_spoke = true;
 	if (is_common)
@@ -323,13 +333,7 @@ static inline __attribute__((always_inline)) bool take_delivered(struct qp *qp, 
 	if (unlikely(p->position != rq->head || rq->head == rq->tail || (p->length > recv->length && !is_write) ||
 		     qp->resp.has_recv || qp->srq))
 		return false;
-	cqe = cqe_received(qp, recv->wr_id, rq->head, p->length);
-	cqe.imm = has_imm ? p->imm : 0;
-	cqe.opcode = is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-	cqe.flags = has_imm ? IBV_WC_WITH_IMM : 0;
-	cqe.marks = p->solicited ? CQE_SOLICITED : 0;
-	if (hooks_any())
-		cqe.status = fast_hooks(qp, p, cqe);
+	cqe = cqe_of_message(qp, p, recv->wr_id, rq->head, has_imm, is_write);
 	qp->req.peer_spoke = true;
 	rq->head++;
 	rq->psns++;

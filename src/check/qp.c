@@ -74,16 +74,26 @@ static void report_outstanding(struct finding *f, const char *done, const struct
 	finding_report(f);
 }
 
-void check_ends_qp(const struct ibv_qp *base, const char *done)
+/* Whoever drives the QP may move it to ERR meanwhile. */
+static bool is_in_rts(struct qp *qp) EXCLUDES(qp->lock)
 {
-	const struct qp *qp = (const struct qp *)base;
+	bool is;
+
+	lock_take(&qp->lock);
+	is = qp->state == IBV_QPS_RTS;
+	lock_drop(&qp->lock);
+	return is;
+}
+
+void check_ends_qp(struct ibv_qp *base, const char *done)
+{
 	struct finding f = {
 		.remedy = "poll the completions first; or move the queue pair to ERR, and poll until all are flushed"};
 	const struct stack *posted = NULL;
 	const struct object *o;
 	uint32_t count;
 
-	if (check_is_paused() || !check_wants(CHECK_HABITS) || qp->state != IBV_QPS_RTS)
+	if (check_is_paused() || !check_wants(CHECK_HABITS) || !is_in_rts((struct qp *)base))
 		return;
 	lock_take(&objects_lock);
 	o = queues_find(CHECK_QP, base);

@@ -30,6 +30,8 @@ STUBS = {
     "apt-get": 'case $1 in update) exit ;; esac\nfor f; do case $f in */*) test -e "$f" || exit ;; esac; done\n',
     "srun": 'case $1 in --export=ALL,*) export "${1#*ALL,}"; shift ;; esac\nexec "$@"\n',
 }
+# `make wheel` puts the wheel for this machine where the Makefile says
+MAKE = '[ "$*" = "-C uroce wheel" ] && mkdir -p uroce/build-wheel/dist && cp %s "uroce/build-wheel/dist/uroce-0-py3-none-linux_$(uname -m).whl"\n'
 # where there is no wheel to install
 STUBS_OF_BUILD = {
     "pip": '[ "$1" = install ] && test -e "$2"\n',
@@ -79,6 +81,7 @@ class Runner:
             shutil.copy(WHEEL, self.wheel)
         else:
             self.pack()
+        write(stubs + "/make", "#!/bin/sh\n" + MAKE % self.wheel)
         for name in ("test", "program"):
             write(work + "/" + name, PAIR)
         write(work + "/test_rdma.py", "import subprocess\ndef test_rdma():\n    subprocess.run('./test', check=True)\n")
@@ -104,7 +107,7 @@ class Runner:
 
     def run(self, what, text, **environment):
         text = text.replace("/tmp/", self.work + "/")
-        for name, value in {"RELEASE": "file://" + self.work + "/release", "FILE": self.wheel, "DIRECTORY": self.work + "/setup"}.items():
+        for name, value in {"FILE": self.wheel, "DIRECTORY": self.work + "/setup"}.items():
             text = text.replace(name, value)
         done = subprocess.run(["bash", "-e", "-c", text], cwd=self.work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               universal_newlines=True, timeout=300,
@@ -114,12 +117,21 @@ class Runner:
 
 
 def github(r, yaml, text):
-    uses, step = yaml.safe_load(text)
+    checkout, cache, build, uses, step = yaml.safe_load(text)
+    check("GitHub: a clone with its submodules", checkout["uses"].startswith("actions/checkout@") and checkout["with"] == {"submodules": True})
+    with open(SOURCE + "/Makefile") as f:
+        made = re.search(r"^wheel:(?:\n\t.*)*tools/make-wheel \$\(BUILD\)(\S+) \$\(BUILD\)(\S+)", f.read(), re.M).group(2)
+    folder = "uroce/build" + made
+    check("GitHub: what `make wheel` makes is kept, and installed", folder == cache["with"]["path"] == uses["with"]["wheel"], folder)
+    check("GitHub: it is built if the cache has none", build["if"] == "steps.%s.outputs.cache-hit != 'true'" % cache["id"], build)
+    hashed = re.findall(r"'uroce/([^'*]*)", cache["with"]["key"])
+    check("GitHub: the key is that of the sources", hashed and all(os.path.exists(os.path.join(SOURCE, name)) for name in hashed), hashed)
+    check("GitHub: the action is the submodule's", uses["uses"] == "./uroce", uses)
     with open(SOURCE + "/action.yml") as f:
         inputs = yaml.safe_load(f)["inputs"]
     check("GitHub: the action has these inputs", set(uses["with"]) <= set(inputs), uses["with"])
     settings = {"SETUP_" + k.upper(): v for k, v in uses["with"].items()}
-    r.run("GitHub: the step", 'eval "$(SETUP_WHEEL=FILE tools/ci-setup DIRECTORY)"\n' + step["run"], **settings)
+    r.run("GitHub: the steps", build["run"] + '\neval "$(tools/ci-setup DIRECTORY)"\n' + step["run"], **settings)
 
 
 def gitlab(r, yaml, text):
@@ -180,8 +192,8 @@ def environment(r, _, text):
 
 # (heading, how its first block begins): who reads it
 READERS = {
-    ("GitHub Actions", "- uses:"): github,
-    ("GitLab CI, Jenkins, any shell", "curl"): shell,
+    ("GitHub Actions", "- uses: actions/checkout"): github,
+    ("GitLab CI, Jenkins, any shell", "make"): shell,
     ("GitLab CI, Jenkins, any shell", "test:"): gitlab,
     ("GitLab CI, Jenkins, any shell", "stage("): jenkins,
     ("GitLab CI, Jenkins, any shell", "eval"): environment,
@@ -197,7 +209,7 @@ def main():
         print("once is enough")
         sys.exit(77)
     if WHEEL is None or "UROCE_ALONE" in os.environ:
-        alone.enter(["bash", "curl", "ibv_rc_pingpong", "ip", "setpriv"])
+        alone.enter(["bash", "ibv_rc_pingpong", "ip", "setpriv"])
     else:
         os.environ["UROCE_ALONE"] = "1"
         os.execvp("unshare", ["unshare", "-n", *sys.argv])

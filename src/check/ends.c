@@ -43,7 +43,7 @@ static int report_in_copy(void *arg)
 	signal(SIGALRM, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	alarm(COPY_TIME); /* first: even the next line can wait, for what a sanitizer holds that reports */
+	alarm(COPY_TIME); /* before all else: under ThreadSanitizer even lock_in_child() may wait for ever */
 	lock_in_child();
 	leave(ends_finish());
 }

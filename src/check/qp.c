@@ -74,7 +74,7 @@ static void report_outstanding(struct finding *f, const char *done, const struct
 	finding_report(f);
 }
 
-/* Whoever drives the QP may move it to ERR meanwhile. */
+/* A helper may move it to ERR meanwhile. */
 static bool is_in_rts(struct qp *qp) EXCLUDES(qp->lock)
 {
 	bool is;

@@ -74,18 +74,7 @@ static void report_outstanding(struct finding *f, const char *done, const struct
 	finding_report(f);
 }
 
-/* A helper may move it to ERR meanwhile. */
-static bool is_in_rts(struct qp *qp) EXCLUDES(qp->lock)
-{
-	bool is;
-
-	lock_take(&qp->lock);
-	is = qp->state == IBV_QPS_RTS;
-	lock_drop(&qp->lock);
-	return is;
-}
-
-void check_ends_qp(struct ibv_qp *base, const char *done)
+void check_ends_qp(const struct ibv_qp *base, enum ibv_qp_state state, const char *done)
 {
 	struct finding f = {
 		.remedy = "poll the completions first; or move the queue pair to ERR, and poll until all are flushed"};
@@ -93,7 +82,7 @@ void check_ends_qp(struct ibv_qp *base, const char *done)
 	const struct object *o;
 	uint32_t count;
 
-	if (check_is_paused() || !check_wants(CHECK_HABITS) || !is_in_rts((struct qp *)base))
+	if (check_is_paused() || !check_wants(CHECK_HABITS) || state != IBV_QPS_RTS)
 		return;
 	lock_take(&objects_lock);
 	o = queues_find(CHECK_QP, base);

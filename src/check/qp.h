@@ -9,8 +9,8 @@
 void check_forget_requests(const void *qp);
 /* Notes a change of state by the program. */
 void check_moved(const struct ibv_qp *qp);
-/* Reports a queue pair that is about to be destroyed, or moved to RESET, with requests outstanding. */
-void check_ends_qp(struct ibv_qp *qp, const char *done);
+/* Reports a queue pair that is about to be destroyed, or moved to RESET, with requests outstanding, in RTS. */
+void check_ends_qp(const struct ibv_qp *qp, enum ibv_qp_state state, const char *done);
 /* The same of an address handle. */
 void check_destroys_ah(const struct ibv_ah *ah);
 /* Reports a CQ that another thread polls, and waits until it does not any more. The CQ is not known from then on. */

@@ -373,6 +373,17 @@ static inline NO_LOCK_ANALYSIS struct qp *hca_find_qp(struct hca *hca, uint32_t 
 	return NULL;
 }
 
+/* For who does not hold the lock: a helper may move the QP to ERR meanwhile. */
+static inline enum ibv_qp_state qp_state_now(struct qp *qp) EXCLUDES(qp->lock)
+{
+	enum ibv_qp_state state;
+
+	lock_take(&qp->lock);
+	state = qp->state;
+	lock_drop(&qp->lock);
+	return state;
+}
+
 /* UD: the path of a work request's packet. A copy of the path of its address handle, at the end of the WQE. */
 static inline struct path *wqe_path(const struct sq *sq, struct wqe *w)
 {

@@ -287,7 +287,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int error;
 
 	if (s && mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
-		check_ends_qp(&s->as.qp.base, "moved to RESET");
+		check_ends_qp(&s->as.qp.base, s->as.qp.state, "moved to RESET");
 	error = NEXT(ibv_modify_qp, "IBVERBS_1.1")(qp, attr, mask);
 
 	if (!s || error)
@@ -310,7 +310,7 @@ PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 	if (s && qp->state == IBV_QPS_ERR) /* librdmacm may have moved it */
 		s->as.qp.state = IBV_QPS_ERR;
 	if (s)
-		check_ends_qp(&s->as.qp.base, "destroyed");
+		check_ends_qp(&s->as.qp.base, s->as.qp.state, "destroyed");
 	return shadow_destroyed(s, NEXT(ibv_destroy_qp, "IBVERBS_1.1")(qp));
 }
 

@@ -351,8 +351,8 @@ static void destroy(struct ibv_qp *base, bool settles)
 	struct context *c = context_of(base->context);
 	bool counted = !is_xrc_target(qp), last = counted || unshare_qp((struct qp *)base);
 
-	if (hooks_any())
-		check_ends_qp(base, "destroyed");
+	if (hooks_any() && counted)
+		check_ends_qp(base, qp_state_now(qp), "destroyed");
 	check_gone(CHECK_QP, base);
 	if (last)
 		qp_silence(qp, c, settles);

@@ -301,7 +301,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
 		await_answers(qp);
 	if (hooks_any() && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RESET)
-		check_ends_qp(base, "moved to RESET");
+		check_ends_qp(base, qp_state_now(qp), "moved to RESET");
 	lock_take(&qp->lock);
 	error = modify(qp, &a, mask, &paths);
 	base->state = qp->state;

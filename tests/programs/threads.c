@@ -20,6 +20,7 @@ static struct ibv_cq_ex *cq_ex;
 static struct ibv_qp_ex *qp_ex;
 static struct ibv_srq *srq;
 static atomic_int received, posted, sent, left;
+static atomic_int polling; /* threads that poll: what ends a sleeper is not for them */
 static int total;
 static atomic_uchar sent_times[MOST], receive_times[MOST];
 
@@ -195,6 +196,7 @@ static void *polls(void *arg)
 		for (int i = 0; i < n; i++)
 			take_wc(&wc[i]);
 	}
+	atomic_fetch_sub(&polling, 1);
 	return NULL;
 }
 
@@ -224,6 +226,7 @@ static void *polls_ex(void *arg)
 		MUST(error == ENOENT);
 		ibv_end_poll(cq_ex);
 	}
+	atomic_fetch_sub(&polling, 1);
 	return NULL;
 }
 
@@ -256,7 +259,7 @@ static void *ends_sleepers(void *arg)
 	(void)arg;
 	line_up();
 	for (int i = 0; i < mix->sleepers; i++) {
-		while (atomic_load(&received) < total || atomic_load(&sent) < total)
+		while (atomic_load(&received) < total || atomic_load(&sent) < total || atomic_load(&polling))
 			sched_yield();
 		ZERO(ibv_post_send(b.qp, &wr, &bad));
 		while (!ibv_poll_cq(b.cq, 1, &wc))
@@ -318,6 +321,7 @@ static void run_mix(const struct mix *m)
 	mix = m;
 	total = rounds(mix->forks ? 2000 : 4000) / SENDERS * SENDERS;
 	received = posted = sent = left = 0;
+	polling = m->ex + m->plain;
 	open_ends();
 	while (atomic_load(&posted) < RECEIVES)
 		post_next_receive();

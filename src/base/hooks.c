@@ -2,3 +2,4 @@
 #include "base/hooks.h"
 
 uint32_t hooks;
+_Atomic(void (*)(void)) hook_exit;

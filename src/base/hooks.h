@@ -5,6 +5,8 @@
 #ifndef UROCE_HOOKS_H
 #define UROCE_HOOKS_H
 
+#include <stdatomic.h>
+
 #include "base/base.h"
 #include "base/tsan.h"
 
@@ -52,5 +54,8 @@ static inline void hook_set(enum hook hook, bool on)
 	else
 		__atomic_fetch_and(&hooks, ~(uint32_t)hook, __ATOMIC_RELAXED);
 }
+
+/* Called by _exit(2), which calls no handlers of exit(3): in any context, also in a child of vfork(2). NULL: none. */
+extern _Atomic(void (*)(void)) hook_exit __attribute__((visibility("hidden")));
 
 #endif

@@ -120,6 +120,10 @@ PUBLIC int execle(const char *path, const char *first, ...)
 
 PUBLIC void _exit(int status)
 {
+	void (*finish)(void) = atomic_load_explicit(&hook_exit, memory_order_acquire); /* pairs with its setter */
+
+	if (finish)
+		finish();
 	if (hook_is_on(HOOK_CHECK))
 		status = check_exits(status);
 	for (;;)

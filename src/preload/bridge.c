@@ -104,21 +104,35 @@ static void *carry_out(void *arg)
 	return NULL;
 }
 
-/* Waits until the bytes that the program wrote are sent, or none are for BRIDGE_PATIENCE. */
-static void bridge_finish(struct bridge *b)
+/* Whether the bytes that the program wrote are sent. */
+static bool bridge_is_done(struct bridge *b)
 {
-	uint32_t carried = 0;
 	int waiting = 0;
 
-	for (int ms = 0; ms < BRIDGE_PATIENCE; ms++) {
-		uint32_t now = atomic_load_explicit(&b->carried, memory_order_relaxed);
+	return !NEXT(ioctl)(b->fd, FIONREAD, &waiting) && !waiting &&
+	       !atomic_load_explicit(&b->carries, memory_order_relaxed);
+}
 
+/* Waits until all bridges are done, or none sends anything for BRIDGE_PATIENCE. */
+static void finish_all(void) REQUIRES(lock)
+{
+	uint32_t carried = 0;
+
+	for (int ms = 0; ms < BRIDGE_PATIENCE; ms++) {
+		uint32_t now = 0;
+		bool done = true;
+
+		list_each (l, &bridges) {
+			struct bridge *b = container_of(l, struct bridge, link);
+
+			done &= bridge_is_done(b);
+			now += atomic_load_explicit(&b->carried, memory_order_relaxed);
+		}
+		if (done)
+			return;
 		if (now != carried)
 			ms = 0;
 		carried = now;
-		if (!NEXT(ioctl)(b->fd, FIONREAD, &waiting) && !waiting &&
-		    !atomic_load_explicit(&b->carries, memory_order_relaxed))
-			return;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 }
@@ -129,8 +143,7 @@ static void bridge_end(void) ACQUIRE(end_lock)
 	lock_take(&lock);
 	if (!list_empty(&bridges))
 		fflush(NULL);
-	list_each (l, &bridges)
-		bridge_finish(container_of(l, struct bridge, link));
+	finish_all();
 	lock_drop(&lock);
 	lock_take(&end_lock);
 }

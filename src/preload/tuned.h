@@ -4,6 +4,6 @@
 #define UROCE_PRELOAD_TUNED_H
 
 #define CARRY_BYTES	(64 << 10) /* bytes of one read and write by a bridge, sendfile() or splice(): a pipe's size */
-#define BRIDGE_PATIENCE 1000	   /* ms without progress until a program that ends drops what it wrote; not measured */
+#define BRIDGE_PATIENCE 17000	   /* ms without progress until a program that ends drops what it wrote: PART_TIME */
 
 #endif

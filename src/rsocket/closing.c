@@ -14,7 +14,7 @@
 static struct lock closing_lock = LOCK_RANKED(RSOCKET_CLOSING);
 static struct list closing GUARDED_BY(closing_lock) = {&closing, &closing}; /* each has a reference */
 static uint32_t closing_count GUARDED_BY(closing_lock); /* in the list, or taken from it by closing_run() */
-static uint64_t closing_moved GUARDED_BY(closing_lock); /* clock_now() when one of them last got an ACK */
+static _Atomic uint64_t closing_moved;			/* clock_now() of the last ACK. Relaxed: for waits that end */
 
 static void closer_wake(struct waiter *w)
 {
@@ -45,8 +45,8 @@ static bool is_done(struct rsocket *rs)
 	return drained;
 }
 
-/* Whether an ACK has come since this was last asked. */
-static bool has_moved(struct rsocket *rs)
+/* Notes in closing_moved that an ACK has come since this was last called. */
+static void note_moved(struct rsocket *rs)
 {
 	uint32_t una = 0;
 	struct qp *qp;
@@ -62,7 +62,8 @@ static bool has_moved(struct rsocket *rs)
 	moved = una != rs->una;
 	rs->una = una;
 	lock_drop(&rs->lock);
-	return moved;
+	if (moved)
+		atomic_store_explicit(&closing_moved, clock_now(), memory_order_relaxed);
 }
 
 void closing_run(void)
@@ -76,7 +77,6 @@ void closing_run(void)
 	lock_drop(&closing_lock);
 	while ((l = list_pop(&rest))) {
 		struct rsocket *rs = container_of(l, struct rsocket, closing);
-		bool moved;
 
 		if (is_done(rs)) {
 			rsocket_wait_remove(rs, &rs->closer);
@@ -86,27 +86,14 @@ void closing_run(void)
 			lock_drop(&closing_lock);
 			continue;
 		}
-		moved = has_moved(rs);
+		note_moved(rs);
 		lock_take(&closing_lock);
 		list_append(&closing, l);
-		if (moved)
-			closing_moved = clock_now();
 		lock_drop(&closing_lock);
 	}
 }
 
-static bool has_closing(uint64_t *moved)
-{
-	bool has;
-
-	lock_take(&closing_lock);
-	has = closing_count;
-	*moved = closing_moved;
-	lock_drop(&closing_lock);
-	return has;
-}
-
-static void finish(struct rsocket *rs)
+static void say_last_word(struct rsocket *rs)
 {
 	if (is_datagram(rs))
 		return;
@@ -114,23 +101,44 @@ static void finish(struct rsocket *rs)
 	if (rsocket_state(rs) == RS_CONNECTED && !rs->write_shut)
 		stream_control(rs, stream_last_word(rs));
 	lock_drop(&rs->lock);
-	for (uint64_t moved = clock_now(); !is_done(rs) && clock_now() < moved + PART_TIME;) {
-		loop_progress();
-		if (has_moved(rs))
-			moved = clock_now();
-	}
+}
+
+static _Thread_local bool any_open; /* found by look(): an rsocket that is not closed has bytes without an ACK */
+
+static void look(struct rsocket *rs)
+{
+	if (is_datagram(rs) || is_done(rs))
+		return;
+	any_open = true;
+	note_moved(rs);
+}
+
+uint64_t closing_last_moved(void)
+{
+	return atomic_load_explicit(&closing_moved, memory_order_relaxed);
+}
+
+/* Of all rsockets at once, so that those whose peers are silent cost PART_TIME together. */
+static bool all_are_done(void)
+{
+	bool done;
+
+	cm_events_run(); /* a peer that has ended sends no more ACKs */
+	closing_run();
+	any_open = false;
+	rsocket_each(look);
+	lock_take(&closing_lock);
+	done = !any_open && !closing_count;
+	lock_drop(&closing_lock);
+	return done || clock_now() >= closing_last_moved() + PART_TIME;
 }
 
 void closing_finish(void)
 {
-	uint64_t start, moved;
-
-	rsocket_each(finish);
-	start = clock_now();
-	while (has_closing(&moved) && clock_now() < max_of(start, moved) + PART_TIME) {
+	rsocket_each(say_last_word);
+	atomic_store_explicit(&closing_moved, clock_now(), memory_order_relaxed);
+	while (!all_are_done())
 		loop_progress();
-		closing_run();
-	}
 }
 
 void closing_in_child(void)

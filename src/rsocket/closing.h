@@ -12,6 +12,8 @@ void closing_run(void);
 /* At the end of a process: as a kernel's socket, tells each peer that this is the end, and waits until all bytes have
  * an ACK, or none arrives for PART_TIME. */
 void closing_finish(void);
+/* clock_now() of the last ACK that closing_finish() has noticed, or of its start. */
+uint64_t closing_last_moved(void);
 /* The rsockets are the parent's. */
 void closing_in_child(void);
 

@@ -78,9 +78,9 @@ static int status_of(const struct rdma_cm_event *e)
 
 static void disconnected(struct rsocket *rs) REQUIRES(rs->lock)
 {
-	stream_process(rs); /* data before the DREQ count */
-	if (rsocket_state(rs) == RS_CONNECTED)
-		stream_fail(rs, rs->write_shut || rs->peer_shut || stream_is_drained(rs) ? 0 : ECONNRESET);
+	stream_process(rs);		       /* data before the DREQ count */
+	if (rsocket_state(rs) == RS_CONNECTED) /* without its last word a peer may have sent more than came */
+		stream_fail(rs, rs->read_shut || rs->peer_shut ? 0 : ECONNRESET);
 	rdma_disconnect(rs->id);
 }
 

@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fork.h"
 #include "base/high_fd.h"
+#include "base/hooks.h"
 #include "check/scope.h"
 #include "loop/helper.h"
 #include "rsocket/attend.h"
@@ -21,6 +23,7 @@
 #include "rsocket/peers.h"
 #include "rsocket/table.h"
 #include "rsocket/timeout.h"
+#include "rsocket/tuned.h"
 #include "rsocket/waiter.h"
 
 static struct lock make_lock = LOCK_RANKED(SERVICE_MAKE); /* held while the channel is made */
@@ -55,6 +58,10 @@ static int time_out_all(void)
 	return next == NEVER ? -1 : (int)min_of((next - now) / MSEC + 1, (uint64_t)INT_MAX);
 }
 
+/* Steps of the end of the process by _exit(2). */
+static _Atomic enum { NO_END, END_ASKED, END_DONE } end;
+static pid_t owner; /* process of the service thread */
+
 static void *service_main(void *poke)
 {
 	struct pollfd p = {.fd = (int)(intptr_t)poke, .events = POLLIN};
@@ -70,8 +77,28 @@ static void *service_main(void *poke)
 		if (!attendants_are_there())
 			cm_events_run();
 		closing_run();
+		/* pairs with service_exit() */
+		if (unlikely(atomic_load_explicit(&end, memory_order_acquire) == END_ASKED)) {
+			closing_finish();
+			atomic_store_explicit(&end, END_DONE, memory_order_release);
+		}
 	}
 	return NULL;
+}
+
+/* As service_finish(), for _exit(2). The thread may be in a handler and hold any lock, so the service thread does it;
+ * if it holds one that this takes, no ACK is noticed. */
+static void service_exit(void)
+{
+	uint64_t start = clock_now();
+
+	if (!attend_channel() || getpid() != owner)
+		return;						      /* a child's, also of vfork(2) */
+	atomic_store_explicit(&end, END_ASKED, memory_order_release); /* pairs with service_main() */
+	attend_poke();
+	while (atomic_load_explicit(&end, memory_order_acquire) != END_DONE &&
+	       clock_now() < max_of(start, closing_last_moved()) + EXIT_TIME)
+		nanosleep(&(struct timespec){.tv_nsec = EXIT_LOOK}, NULL);
 }
 
 static void service_finish(void)
@@ -100,6 +127,8 @@ static int service_start(int poke)
 		return ENOMEM; /* EAGAIN of a socket means: try again */
 	}
 	pthread_detach(thread);
+	owner = getpid();
+	atomic_store_explicit(&hook_exit, service_exit, memory_order_release); /* pairs with _exit() */
 	if (!finishes)
 		finishes = !atexit(service_finish);
 	return 0;

@@ -14,11 +14,13 @@
 #define IOMAP_WRITE_MAX	  (64u << 10) /* bytes of one riowrite() message; not measured */
 
 /* connections: docs/speed.md, connections each second beside TCP */
-#define POOLED	   32		 /* regions kept for the next connections */
-#define CLOSE_SPIN (50 * USEC)	 /* ns for the last ACKs; a wake-up of the service thread costs as much */
-#define TRY_TIME   SEC		 /* ns for a host to answer before TCP is used instead; an Internet round trip fits */
-#define SILENCE	   (30 * SEC)	 /* ns until a silent host is tried again: 20 requests of ab, 11.1 to 1.1 s */
-#define PART_TIME  (2500 * MSEC) /* ns without an ACK at exit; four times the time-out 17 of rdma_cm, 537 ms */
+#define POOLED	   32	       /* regions kept for the next connections */
+#define CLOSE_SPIN (50 * USEC) /* ns for the last ACKs; a wake-up of the service thread costs as much */
+#define TRY_TIME   SEC	       /* ns for a host to answer before TCP is used instead; an Internet round trip fits */
+#define SILENCE	   (30 * SEC)  /* ns until a silent host is tried again: 20 requests of ab, 11.1 to 1.1 s */
+#define PART_TIME  (32 * 4096ull << CM_ACK_TIMEOUT) /* ns without an ACK at exit: a requester ends after 8 times 4 T */
+#define EXIT_TIME  (2500 * MSEC) /* ns of the same at _exit(2), which a handler amid receiving may have called */
+#define EXIT_LOOK  (100 * USEC)	 /* ns between looks whether that is done; not measured */
 
 /* datagrams; not measured */
 #define BUCKETS	    64	/* of the hash of destinations */

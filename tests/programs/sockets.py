@@ -65,21 +65,24 @@ def absent(place, build):
            "No route to host")
 
 
-def slow(place, build):
-    """A program that has sent, closed and ended, on a link that takes seconds for what it sent: all of that arrives."""
-    end, port = place.client, next(ports)
-    link = "tc qdisc add dev %s root tbf rate 256kbit burst 10k limit 20k" % place.interface
-    if subprocess.run(end.enter + link.split(), stderr=subprocess.DEVNULL).returncode:
-        raise Skip("no links that are slow")
-    send = "import socket, sys; socket.create_connection((%r, %d)).sendall(open(sys.argv[1], 'rb').read())" % (place.address, port)
-    with tempfile.TemporaryDirectory(prefix="uroce-slow-") as folder:
-        file = RandomFile(folder, 100000)
-        s = Process(build, place.server, ["sh", "-c", "exec nc -l %s %d > %s" % (place.address, port, file.copy)],
-                    env=by_rsocket(build))
-        s.until_at_roce_port()
-        expect(Process(build, end, [sys.executable, "-c", send, file.name], env=by_rsocket(build)))
-        expect(s)
-        file.expect_copied()
+def ended(end, *env, slow=True):
+    """A program that has sent and ended, also on a link that takes seconds for what it sent: all of that arrives."""
+    def run(place, build):
+        port = next(ports)
+        link = "tc qdisc add dev %s root tbf rate 256kbit burst 10k limit 20k" % place.interface
+        if slow and subprocess.run(place.client.enter + link.split(), stderr=subprocess.DEVNULL).returncode:
+            raise Skip("no links that are slow")
+        send = ("import os, socket, sys\ns = socket.create_connection((%r, %d))\ns.sendall(open(sys.argv[1], 'rb').read())\n%s" %
+                (place.address, port, end))
+        with tempfile.TemporaryDirectory(prefix="uroce-ended-") as folder:
+            file = RandomFile(folder, 100000)
+            s = Process(build, place.server, ["sh", "-c", "exec nc -l %s %d > %s" % (place.address, port, file.copy)],
+                        env=by_rsocket(build))
+            s.until_at_roce_port()
+            expect(Process(build, place.client, [sys.executable, "-c", send, file.name], env=[*by_rsocket(build), *env]))
+            expect(s)
+            file.expect_copied()
+    return run
 
 
 def iperf3(place, build):
@@ -216,7 +219,10 @@ TABLE = [
     Case("nc by rsocket to one by TCP", netcat(server_rdma=False), ALL),
     Case("a host that knows no rsockets", silent, VETH),
     Case("a host that is not there, by rsocket", absent, VETH, waits=True),
-    Case("a program that has ended, by rsocket on a slow link", slow, VETH, waits=True, spoils=True),
+    Case("a program that has ended, by rsocket on a slow link", ended("s.close()"), VETH, waits=True, spoils=True),
+    Case("a program that has ended, by rsocket on a link that breaks off",
+         ended("s.close()", "UROCE_FAULT=packet repeats between 1s..6s: partition"), VETH, waits=True, spoils=True),
+    Case("a program that calls _exit(), by rsocket", ended("os._exit(0)", slow=False), BOTH),
     Case("iperf3 by rsocket", iperf3, ALL),
     Case("redis by rsocket", redis, ALL),
     Case("nginx by rsocket", nginx, BOTH),

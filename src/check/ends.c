@@ -77,13 +77,19 @@ int check_exits(int status)
 /* ---- execve(2) ---- */
 
 /* The next program may want the ports and files that this one had. */
-static void close_all_but(int one, int other)
+static void close_all_but(int end)
 {
-	unsigned low = (unsigned)min_of(one, other), high = (unsigned)max_of(one, other);
+	int kept[1 + FINDING_FDS] = {end};
 
-	syscall(SYS_close_range, STDERR_FILENO + 1, low - 1, 0);
-	syscall(SYS_close_range, max_of(low, (unsigned)STDERR_FILENO) + 1, high - 1, 0);
-	syscall(SYS_close_range, high + 1, ~0u, 0);
+	finding_descriptors(kept + 1);
+	for (unsigned from = STDERR_FILENO + 1, next; from; from = next + 1) {
+		next = ~0u;
+		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+			if (kept[i] >= (int)from)
+				next = min_of(next, (unsigned)kept[i]);
+		if (next > from)
+			syscall(SYS_close_range, from, next - (next != ~0u), 0);
+	}
 }
 
 /* Reports when the other end of the pipe has closed, by execve(2), without a word. */
@@ -92,7 +98,7 @@ static int report_when_left(void *arg)
 	const int *ends = arg;
 	char word;
 
-	close_all_but(ends[0], finding_descriptor());
+	close_all_but(ends[0]);
 	if (read(ends[0], &word, 1) == 0)
 		report_in_copy(NULL);
 	leave(0);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ static_assert(ARRAY_SIZE(class_names) == CHECK_CLASSES, "each has its name");
 static struct lock report_lock = LOCK_RANKED(CHECK_REPORT); /* guards all below */
 static struct told *all_told;
 static struct suppression *suppressions;
-static int log_fd = STDERR_FILENO;
+static int log_fd = STDERR_FILENO, report_fd = -1;
 static bool as_json, generates;
 static pid_t process;		      /* that is checked; a copy of it may report */
 static uint32_t failed, failed_cause; /* requests polled with an error; the first cause that is known */
@@ -186,10 +187,16 @@ static void json_field(FILE *to, const char *name, const char *text)
 
 static void json_stack(FILE *to, const char *title, const struct stack *stack)
 {
-	char text[320];
+	char text[512];
+	int line = stack_place(stack, text, sizeof(text));
 
 	fputc('{', to);
 	json_field(to, "title", title);
+	if (line) {
+		fputc(',', to);
+		json_field(to, "file", text);
+		fprintf(to, ",\"line\":%d", line);
+	}
 	if (stack->python) {
 		fputc(',', to);
 		json_field(to, "python", stack->python);
@@ -230,12 +237,12 @@ static void json_finding(FILE *to, const struct finding *f)
 }
 
 /* Writes in one call, so that lines of several processes do not mix. */
-static void put(const char *text, size_t size)
+static void put(int fd, const char *text, size_t size)
 {
 	ssize_t n;
 
 	do
-		n = write(log_fd, text, size);
+		n = write(fd, text, size);
 	while (n < 0 && errno == EINTR);
 }
 
@@ -286,13 +293,17 @@ static char *wrapped(char *text, uint32_t columns)
 static void tell(const struct finding *f)
 {
 	char *text = printed(as_json ? json_finding : print_finding, f);
+	char *report = report_fd < 0 ? NULL : printed(json_finding, f);
 	uint32_t columns = as_json ? 0 : log_columns();
 
 	if (text && columns >= NARROW)
 		text = wrapped(text, columns);
 	if (text)
-		put(text, strlen(text));
+		put(log_fd, text, strlen(text));
+	if (report)
+		put(report_fd, report, strlen(report));
 	free(text);
+	free(report);
 }
 
 static struct told *find_told(const struct finding *f)
@@ -362,10 +373,10 @@ static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 			      "; %" PRIu64 " message%s found no receive, and %s dropped (cause 0x%x)", dropped,
 			      dropped > 1 ? "s" : "", dropped > 1 ? "were" : "was", CAUSE_MESSAGE_LOST);
 	text[n++] = '\n';
-	put(text, (size_t)n);
+	put(log_fd, text, (size_t)n);
 }
 
-static void sum_up_json(uint32_t places, uint64_t times, uint32_t suppressed)
+static void sum_up_json(int fd, uint32_t places, uint64_t times, uint32_t suppressed)
 {
 	char text[256];
 	int n = snprintf(text, sizeof(text),
@@ -374,12 +385,13 @@ static void sum_up_json(uint32_t places, uint64_t times, uint32_t suppressed)
 			 (int)process, places, times, suppressed, failed, failed_cause,
 			 cause_times(CAUSE_MESSAGE_LOST));
 
-	put(text, (size_t)n);
+	put(fd, text, (size_t)n);
 }
 
-int finding_descriptor(void)
+void finding_descriptors(int fd[FINDING_FDS])
 {
-	return log_fd;
+	fd[0] = log_fd;
+	fd[1] = report_fd;
 }
 
 int finding_sum_up(void)
@@ -393,23 +405,28 @@ int finding_sum_up(void)
 		suppressed += t->suppressed;
 		times += t->suppressed ? 0 : t->count;
 	}
-	(as_json ? sum_up_json : sum_up_text)(places, times, suppressed);
+	if (as_json)
+		sum_up_json(log_fd, places, times, suppressed);
+	else
+		sum_up_text(places, times, suppressed);
+	if (report_fd >= 0)
+		sum_up_json(report_fd, places, times, suppressed);
 	lock_drop(&report_lock);
 	return places || (failed && config_bool(CONFIG_CHECK_FAILED)) ? (int)config_number(CONFIG_CHECK_EXIT) : 0;
 }
 
-static void open_log(void)
+/* Opens the file that a variable names. -1: it names none, or a message tells why not. */
+static int open_file(enum config variable, int flags, const char *instead)
 {
 	char path[4096], why[OWN_FILE_WHY];
 	int fd;
 
-	if (!config_file(CONFIG_CHECK_LOG, path, sizeof(path)))
-		return;
-	fd = high_fd(own_file_open(path, O_WRONLY | O_CREAT | O_APPEND, 0666, why));
+	if (!config_file(variable, path, sizeof(path)))
+		return -1;
+	fd = high_fd(own_file_open(path, O_WRONLY | O_APPEND | flags, 0666, why));
 	if (fd < 0)
-		log_error("UROCE_CHECK_LOG=%s: %s: findings go to standard error", path, why);
-	else
-		log_fd = fd;
+		log_error("%s=%s: %s: %s", config_row[variable].name, path, why, instead);
+	return max_of(fd, -1);
 }
 
 void finding_start(void)
@@ -417,7 +434,12 @@ void finding_start(void)
 	process = getpid();
 	as_json = config_bool(CONFIG_CHECK_JSON);
 	generates = config_bool(CONFIG_CHECK_GENERATE);
-	open_log();
+	log_fd = open_file(CONFIG_CHECK_LOG, O_CREAT, "findings go to standard error");
+	if (log_fd < 0)
+		log_fd = STDERR_FILENO;
+	report_fd = open_file(CONFIG_CHECK_REPORT, 0, "no report tells of this process");
+	if (report_fd >= 0)
+		flock(report_fd, LOCK_SH); /* `uroce check` waits until no process has it */
 	if (config_string(CONFIG_CHECK_SUPPRESSIONS))
 		read_suppressions(config_string(CONFIG_CHECK_SUPPRESSIONS));
 }

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "check/scope.h"
 
-enum { FINDING_STACKS = 4, FINDING_TEXT = 512 };
+enum { FINDING_STACKS = 4, FINDING_TEXT = 512, FINDING_FDS = 2 };
 
 struct finding {
 	enum check_class class;
@@ -27,8 +27,8 @@ void finding_report(const struct finding *f);
 /* Counts a failed request for the summary. `cause`: vendor_err of the completion, or 0. Any thread. */
 void finding_count_failed(uint32_t cause);
 
-/* Descriptor that findings are written to. */
-int finding_descriptor(void);
+/* Descriptors that findings are written to; -1: none. */
+void finding_descriptors(int fd[FINDING_FDS]);
 /* Prints the summary at the end. Returns the exit status that the process should get, or 0 for its own. */
 int finding_sum_up(void);
 /* Reads UROCE_CHECK_* and the suppressions. Before all other functions. */

@@ -136,7 +136,7 @@ struct dwarf_attribute {
 	unsigned char *value;
 	void *cu;
 };
-enum { DW_TAG_INLINED_SUBROUTINE = 0x1d, DW_AT_CALL_FILE = 0x58, DW_AT_CALL_LINE = 0x59 };
+enum { DW_TAG_INLINED_SUBROUTINE = 0x1d, DW_AT_COMP_DIR = 0x1b, DW_AT_CALL_FILE = 0x58, DW_AT_CALL_LINE = 0x59 };
 
 static struct {
 	void *(*begin)(const struct dwfl_callbacks *);
@@ -154,6 +154,7 @@ static struct {
 	int (*tag)(struct dwarf_die *die);
 	struct dwarf_attribute *(*attr)(struct dwarf_die *die, unsigned name, struct dwarf_attribute *to);
 	int (*formudata)(struct dwarf_attribute *attribute, uint64_t *value);
+	const char *(*formstring)(struct dwarf_attribute *attribute);
 	int (*getsrcfiles)(struct dwarf_die *unit, void **files, size_t *count);
 	const char *(*filesrc)(void *files, size_t index, uint64_t *, uint64_t *);
 	void *session;
@@ -183,6 +184,7 @@ static bool dw_load(void *library)
 		{(void **)&dw.tag, "dwarf_tag"},
 		{(void **)&dw.attr, "dwarf_attr"},
 		{(void **)&dw.formudata, "dwarf_formudata"},
+		{(void **)&dw.formstring, "dwarf_formstring"},
 		{(void **)&dw.getsrcfiles, "dwarf_getsrcfiles"},
 		{(void **)&dw.filesrc, "dwarf_filesrc"},
 		{(void **)&callbacks.find_elf, "dwfl_linux_proc_find_elf"},
@@ -232,13 +234,15 @@ static const char *last_part(const char *path)
 
 struct frame_view {
 	char function[128];
-	char file[128];
-	int line; /* 0: unknown */
+	char path[512]; /* of the source file; else where in the module it is */
+	int line;	/* 0: unknown */
 	char module[128];
 };
 
-static bool is_verbs_header(const char *file)
+static bool is_verbs_header(const char *path)
 {
+	const char *file = last_part(path);
+
 	return !strcmp(file, "verbs.h") || !strcmp(file, "rdma_verbs.h");
 }
 
@@ -262,6 +266,17 @@ static struct dwarf_die *unit_of(void *module, uint64_t address, uint64_t *bias)
 	return NULL;
 }
 
+/* Names of files may be relative to the folder of the compilation. */
+static void set_path(struct dwarf_die *unit, const char *file, struct frame_view *view)
+{
+	struct dwarf_attribute attribute;
+	const char *folder = NULL;
+
+	if (*file != '/' && dw.attr(unit, DW_AT_COMP_DIR, &attribute))
+		folder = dw.formstring(&attribute);
+	snprintf(view->path, sizeof(view->path), "%s%s%s", folder ?: "", folder ? "/" : "", file);
+}
+
 /* Replaces a function that verbs.h inlines by its caller. */
 static void leave_inlined(struct dwarf_die *unit, uint64_t address, struct frame_view *view)
 {
@@ -275,13 +290,13 @@ static void leave_inlined(struct dwarf_die *unit, uint64_t address, struct frame
 	if (dw.getsrcfiles(unit, &files, &known))
 		return;
 	count = dw.getscopes(unit, address, &scopes);
-	for (int i = 0; i < count && is_verbs_header(view->file); i++) {
+	for (int i = 0; i < count && is_verbs_header(view->path); i++) {
 		if (dw.tag(&scopes[i]) != DW_TAG_INLINED_SUBROUTINE ||
 		    !die_number(&scopes[i], DW_AT_CALL_LINE, &line) ||
 		    !die_number(&scopes[i], DW_AT_CALL_FILE, &number))
 			continue;
 		file = dw.filesrc(files, number, NULL, NULL);
-		snprintf(view->file, sizeof(view->file), "%s", file ? last_part(file) : "?");
+		set_path(unit, file ?: "?", view);
 		view->line = (int)line;
 	}
 	free(scopes);
@@ -294,8 +309,8 @@ static void look_at_line(struct dwarf_die *unit, uint64_t address, struct frame_
 
 	if (!file || dw.lineno(line, &view->line))
 		return;
-	snprintf(view->file, sizeof(view->file), "%s", last_part(file));
-	if (is_verbs_header(view->file))
+	set_path(unit, file, view);
+	if (is_verbs_header(view->path))
 		leave_inlined(unit, address, view);
 }
 
@@ -332,19 +347,35 @@ static void frame_look(void *frame, struct frame_view *view)
 	if (!*view->function && info.dli_sname)
 		snprintf(view->function, sizeof(view->function), "%s", info.dli_sname);
 	if (!view->line)
-		snprintf(view->file, sizeof(view->file), "%.100s+0x%zx", view->module,
+		snprintf(view->path, sizeof(view->path), "%.100s+0x%zx", view->module,
 			 (size_t)((char *)frame - 1 - (char *)info.dli_fbase));
 }
 
 void stack_frame_text(void *frame, char *text, size_t room)
 {
 	struct frame_view view;
+	const char *file;
 
 	frame_look(frame, &view);
+	file = last_part(view.path);
 	if (view.line)
-		snprintf(text, room, "%s (%s:%d)", *view.function ? view.function : "?", view.file, view.line);
+		snprintf(text, room, "%s (%s:%d)", *view.function ? view.function : "?", file, view.line);
 	else
-		snprintf(text, room, "%s (%s)", *view.function ? view.function : "?", view.file);
+		snprintf(text, room, "%s (%s)", *view.function ? view.function : "?", file);
+}
+
+int stack_place(const struct stack *stack, char *path, size_t room)
+{
+	struct frame_view view;
+
+	for (uint32_t i = 0; i < stack->depth; i++) {
+		frame_look(stack->frame[i], &view);
+		if (!view.line || is_verbs_header(view.path)) /* not inlined without optimization */
+			continue;
+		snprintf(path, room, "%s", view.path);
+		return view.line;
+	}
+	return 0;
 }
 
 void stack_frame_names(void *frame, char *function, char *module, size_t room)

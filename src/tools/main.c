@@ -38,6 +38,8 @@ static const struct command commands[] = {
 	 "  -e, --error-exitcode N\n"
 	 "                      exit status with findings (98); 0: the program's\n"
 	 "  -f, --failed        the same exit status if requests have failed\n"
+	 "  -r, --report FILE   what all processes have found, as JUnit (.xml) or SARIF\n"
+	 "                      (.sarif)\n"
 	 "  -l, --log-file FILE where findings go; %p in the name becomes the process id\n"
 	 "  -j, --json          findings as JSON, one a line\n"
 	 "  -s, --suppressions FILE\n"

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import xml.etree.ElementTree
 
 BUILD = os.environ["UROCE_BUILD"]
 UROCE, ME = os.path.join(BUILD, "uroce"), os.path.join(BUILD, "check_me")
@@ -277,6 +278,92 @@ def suppressions(folder):
     check("--suppressions of a file that is not there", result.returncode == 1 and "No such file" in result.stdout, result.stdout)
 
 
+def each_report(folder):
+    """--report: what all processes have found, in one file, by the file's ending; and annotations."""
+    xml_file, sarif_file = f"{folder}/report.xml", f"{folder}/report.sarif"
+
+    def junit(*options, program=(ME,)):
+        result = run(*options, "--report", xml_file, program=program, environment={"GITHUB_WORKSPACE": root})
+        return result, xml.etree.ElementTree.parse(xml_file).getroot().find("testsuite")
+
+    def sarif(*options, program=(ME,), **how):
+        result = run(*options, "--report", sarif_file, program=program, **how)
+        with open(sarif_file) as file:
+            return result, json.load(file)
+
+    def cases(suite):
+        """(class, type of the failure) of each case; and the counts are those of the cases."""
+        found = [(case.get("classname"), failure.get("type") if (failure := case.find("failure")) is not None else None)
+                 for case in suite]
+        fine = int(suite.get("tests")) == len(found) and int(suite.get("failures")) == sum(bool(kind) for _, kind in found)
+        return found if fine else suite.attrib
+
+    mine, root = "tests/check/check_me.c", os.environ["UROCE_SOURCE"]
+    wrong, right, ends_me = (ME, "leak_cq", "wrong"), (ME, "leak_cq", "right"), os.path.join(BUILD, "check_ends")
+    result, suite = junit(program=right)
+    check("--report .xml without a finding", result.returncode == 0 and cases(suite) == [("program", None)], cases(suite))
+    result, suite = junit(program=wrong)
+    check("--report .xml: a leak, which is printed, too", result.returncode == FOUND and finding(result.stdout, "leak-cq") and
+          cases(suite) == [("program", None), ("leaks", "leak-cq")] and suite[1].get("line").isdigit() and
+          suite[1].get("file") == mine and "what to do: ibv_destroy_cq()" in suite[1].find("failure").text,
+          xml.etree.ElementTree.tostring(suite))
+    both = ("sh", "-c", f"{ME} leak_cq wrong & {ME} leak_id wrong & {ME} leak_cq wrong; wait; echo '<&>\"]]>'; exit 0", "<\udcff&\x01\">")
+    result, suite = junit("--only", "leaks", program=both)
+    check("--report .xml: processes of a script, and its status is that of findings", result.returncode == FOUND and
+          sorted(map(str, cases(suite))) == sorted(map(str, [("program", None), ("leaks", "leak-cq"), ("leaks", "leak-id")])) and
+          "(in 2 processes)" in str(xml.etree.ElementTree.tostring(suite)), (result.stdout, cases(suite)))
+    left = f"mkfifo {folder}/fifo; exec 3<>{folder}/fifo; {ME} leak_cq wrong 2>&3 & read line <&3; exit 0"
+    result, suite = junit(program=("sh", "-c", left)) # which ends as the finding is printed
+    check("--report .xml: a process that its parent leaves", cases(suite) == [("program", None), ("leaks", "leak-cq")], cases(suite))
+    for options, how in ((), None), (("--failed",), "1 request failed (cause 0x123)"):
+        result, suite = junit(*options, program=(ends_me, "failed requests"))
+        failure = suite[0].find("failure")
+        check(f"--report .xml: requests that failed {options}", (failure.get("message") if failure is not None else None) == how and
+              result.returncode == (FOUND if how else 0), (result.stdout, cases(suite)))
+    for how, message in (("exit 3", "ended with status 3"), ("kill -ABRT $$", "ended by signal 6 (Aborted)")):
+        result, suite = junit(program=("sh", "-c", how))
+        check(f"--report .xml: {how}", suite[0].find("failure").get("message") == message and result.returncode in (3, 134), cases(suite))
+
+    result, log = sarif(program=right)
+    one = log["runs"][0]
+    check("--report .sarif without a finding", result.returncode == 0 and log["version"] == "2.1.0" and one["results"] == [] and
+          one["tool"]["driver"]["name"] == "uroce check" and one["invocations"][0]["executionSuccessful"], log)
+    environment = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": root}
+    result, log = sarif("--only", "leaks", program=both, environment=environment)
+    one = log["runs"][0]
+    places = {found["ruleId"]: found["locations"][0]["physicalLocation"] for found in one["results"]}
+    rules = [one["tool"]["driver"]["rules"][found["ruleIndex"]]["id"] == found["ruleId"] for found in one["results"]]
+    check("--report .sarif: rules and places", len(places) == len(one["results"]) == 2 and all(rules) and
+          all(place["artifactLocation"] == {"uriBaseId": "%SRCROOT%", "uri": mine} and
+              place["region"]["startLine"] > 0 for place in places.values()), log)
+    annotations = re.findall(rf"^::error file={mine},line=\d+,title=uroce check%3A leak-(\w+)::1 .*%0A.*what to do: ", result.stdout, re.M)
+    check("annotations", sorted(annotations) == ["cq", "id"], result.stdout)
+    result = run("--only", "leaks", program=both, environment=environment)
+    check("annotations without a report; the status is the program's", result.stdout.count("\n::error ") == 2 and
+          result.returncode == 0, result.stdout)
+    result = run(program=(UROCE, "check", *wrong), environment=environment)
+    check("annotations once, if a check is in a check", result.stdout.count("\n::error ") == 1, result.stdout)
+
+    for name, words in (("report.json", "the name has to end in .xml (JUnit) or .sarif"), (".xml", "the name has to end"),
+                        ("none/report.xml", "No such file")):
+        result = run("--report", name, program=("echo", "begun"))
+        check(f"--report {name} is refused before the program starts", result.returncode in (1, 2) and words in result.stdout and
+              "begun" not in result.stdout, result.stdout)
+
+
+def interrupted(folder):
+    """A signal to `uroce check` ends the program, and the report is written."""
+    child = subprocess.Popen([UROCE, "check", "--report", f"{folder}/ended.xml", "sh", "-c", "echo begun; exec sleep 1000"],
+                             stdout=subprocess.PIPE)
+    child.stdout.readline()
+    child.terminate()
+    child.wait()
+    child.stdout.close()
+    suite = xml.etree.ElementTree.parse(f"{folder}/ended.xml").getroot().find("testsuite")
+    check("--report .xml after SIGTERM", child.returncode == 128 + signal.SIGTERM and
+          suite[0].find("failure").get("message") == "ended by signal 15 (Terminated)", child.returncode)
+
+
 def python():
     """The line of a Python program is told: of Debian's pyverbs, if it is there."""
     me = ("/usr/bin/python3", os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_me.py"))
@@ -309,6 +396,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         each_option(folder)
         suppressions(folder)
+        each_report(folder)
+        interrupted(folder)
     print(f"1..{len(results)}")
     return 0 if all(results) else 1
 

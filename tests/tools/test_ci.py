@@ -134,6 +134,15 @@ def github(r, yaml, text):
     r.run("GitHub: the steps", build["run"] + '\neval "$(tools/ci-setup DIRECTORY)"\n' + step["run"], **settings)
 
 
+def mistakes(r, yaml, text):
+    run, upload = yaml.safe_load(text)
+    r.run("GitHub: " + run["run"], run["run"])
+    check("GitHub: the report is uploaded, whatever it tells", upload["if"] == "always()", upload)
+    with open(os.path.join(r.work, upload["with"]["sarif_file"])) as f:
+        log = json.load(f)
+    check("GitHub: a report of SARIF", log["version"] == "2.1.0" and log["runs"][0]["results"] == [], log)
+
+
 def gitlab(r, yaml, text):
     job = yaml.safe_load(text)["test"]
     check("GitLab: an image and a script", set(job) == {"image", "script"} and isinstance(job["script"], list), job)
@@ -193,6 +202,7 @@ def environment(r, _, text):
 # (heading, how its first block begins): who reads it
 READERS = {
     ("GitHub Actions", "- uses: actions/checkout"): github,
+    ("Mistakes that the test did not meet", "- run"): mistakes,
     ("GitLab CI, Jenkins, any shell", "make"): shell,
     ("GitLab CI, Jenkins, any shell", "test:"): gitlab,
     ("GitLab CI, Jenkins, any shell", "stage("): jenkins,

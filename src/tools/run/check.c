@@ -10,12 +10,18 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
+#include "tools/run/report.h"
 
 #define FOUND	 "98" /* exit status if there are findings */
 #define USUAL	 "leaks,habits,buffers"
 #define ALL_ROOM 256
 
 static const char *const classes[] = {"leaks", "habits", "buffers", "mappings", "races", "all"};
+
+struct check_options {
+	char all[ALL_ROOM];
+	const char *report; /* NULL: none */
+};
 
 /* Adds a class to `all`. 0, or the exit status. */
 static int only(const struct command *command, const char *class, char all[ALL_ROOM])
@@ -42,13 +48,23 @@ static int set_exit(const struct command *command, const char *text)
 	return setenv("UROCE_CHECK_EXIT", text, 1) ? EXIT_FAILURE : 0;
 }
 
-static int check_option(const struct command *command, int option, char all[ALL_ROOM])
+static int set_report(const struct command *command, const char *file)
+{
+	return report_has_format(file)
+		       ? 0
+		       : wrong_usage(command, "--report %s: the name has to end in .xml (JUnit) or .sarif", file);
+}
+
+static int check_option(const struct command *command, int option, struct check_options *o)
 {
 	switch (option) {
 	case 'o':
-		return only(command, optarg, all);
+		return only(command, optarg, o->all);
 	case 'e':
 		return set_exit(command, optarg);
+	case 'r':
+		o->report = optarg;
+		return set_report(command, optarg);
 	case 'l':
 		return program_set_file(command, "UROCE_CHECK_LOG", optarg, false);
 	case 's':
@@ -96,6 +112,7 @@ int check_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {{"only", required_argument, NULL, 'o'},
 						{"error-exitcode", required_argument, NULL, 'e'},
+						{"report", required_argument, NULL, 'r'},
 						{"log-file", required_argument, NULL, 'l'},
 						{"suppressions", required_argument, NULL, 's'},
 						{"json", no_argument, NULL, 'j'},
@@ -105,23 +122,24 @@ int check_command(const struct command *command, int argc, char **argv)
 						{"through", required_argument, NULL, 't'},
 						{"failed", no_argument, NULL, 'f'},
 						{0}};
-	char all[ALL_ROOM] = "";
+	struct check_options o = {0};
 	int c, status;
 
 	setenv("UROCE_CHECK_EXIT", FOUND, 1);
-	while ((c = next_option(command, argc, argv, "+o:e:fl:s:jpSgt:", options)) != -1) {
-		status = check_option(command, c, all);
+	while ((c = next_option(command, argc, argv, "+o:e:fr:l:s:jpSgt:", options)) != -1) {
+		status = check_option(command, c, &o);
 		if (status)
 			return status;
 	}
 	if (optind == argc)
 		return wrong_usage(command, "which program?");
 	if (config_string(CONFIG_THROUGH)) {
-		if (config_enum(CONFIG_CHECK_PAGES) || strstr(all, "races"))
+		if (config_enum(CONFIG_CHECK_PAGES) || strstr(o.all, "races"))
 			return wrong_usage(command, "--through: pages and races cannot be checked of another adapter");
 		library_go_through();
 	}
-	if (setenv("UROCE_CHECK", *all ? all : USUAL, 1))
+	if (setenv("UROCE_CHECK", *o.all ? o.all : USUAL, 1))
 		return EXIT_FAILURE;
-	return program_run(command, with_status(argv + optind, argc - optind));
+	argv = with_status(argv + optind, argc - optind);
+	return o.report || report_is_annotated() ? report_run(command, o.report, argv) : program_run(command, argv);
 }

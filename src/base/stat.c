@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/cause.h"
 #include "base/clock.h"
 #include "base/hooks.h"
 #include "base/memfd.h"
@@ -48,6 +49,16 @@ void stat_put(struct stat_sheet *s, enum stat_kind kind, const void *row, size_t
 	s->used += r.bytes;
 }
 
+static void put_causes(struct stat_sheet *s)
+{
+	for (const struct cause_row *row = cause_next(NULL); row; row = cause_next(row)) {
+		struct stat_cause c = {.code = row->code, .times = cause_times(row->code)};
+
+		if (c.times)
+			stat_put(s, STAT_CAUSE, &c, sizeof(c));
+	}
+}
+
 static int sheet_to_file(const struct stat_sheet *s)
 {
 	int fd = memfd_of_size("uroce-stat", 0, s->used), err;
@@ -73,6 +84,8 @@ int stat_take(const char *only)
 		return s.err;
 	for (size_t i = 0; i < stat_source_count; i++)
 		stat_sources[i](&s);
+	if (!s.only_devices)
+		put_causes(&s);
 	memcpy(head.program, program_invocation_short_name,
 	       strnlen(program_invocation_short_name, sizeof(head.program) - 1));
 	head.bytes = s.used;

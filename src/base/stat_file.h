@@ -23,7 +23,18 @@ struct stat_head {
 	char program[16];
 };
 
-enum stat_kind { STAT_DEVICE, STAT_CONTEXT, STAT_PD, STAT_CQ, STAT_QP, STAT_SRQ, STAT_MR, STAT_ID, STAT_KINDS };
+enum stat_kind {
+	STAT_DEVICE,
+	STAT_CONTEXT,
+	STAT_PD,
+	STAT_CQ,
+	STAT_QP,
+	STAT_SRQ,
+	STAT_MR,
+	STAT_ID,
+	STAT_CAUSE,
+	STAT_KINDS
+};
 
 struct stat_record {
 	uint32_t kind;	/* enum stat_kind */
@@ -127,6 +138,12 @@ struct stat_id {
 	uint16_t local_port, remote_port;
 	uint32_t qpn, remote_qpn; /* numbers of the QP and of its peer; 0: none yet */
 	uint32_t backlog;
+};
+
+/* A cause that the process has met. */
+struct stat_cause {
+	uint32_t code, reserved;
+	uint64_t times; /* since the process began */
 };
 
 static_assert(sizeof(struct stat_qp) % 8 == 0 && sizeof(struct stat_id) % 8 == 0 && sizeof(struct stat_mr) % 8 == 0 &&

@@ -15,6 +15,7 @@ static const size_t row_size[] = {
 	[STAT_PD] = sizeof(struct stat_pd),	    [STAT_CQ] = sizeof(struct stat_cq),
 	[STAT_QP] = sizeof(struct stat_qp),	    [STAT_SRQ] = sizeof(struct stat_srq),
 	[STAT_MR] = sizeof(struct stat_mr),	    [STAT_ID] = sizeof(struct stat_id),
+	[STAT_CAUSE] = sizeof(struct stat_cause),
 };
 static_assert(ARRAY_SIZE(row_size) == STAT_KINDS, "each kind has its row");
 

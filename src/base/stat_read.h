@@ -36,5 +36,6 @@ STAT_ROWS(stat_qp, STAT_QP)
 STAT_ROWS(stat_srq, STAT_SRQ)
 STAT_ROWS(stat_mr, STAT_MR)
 STAT_ROWS(stat_id, STAT_ID)
+STAT_ROWS(stat_cause, STAT_CAUSE)
 
 #endif

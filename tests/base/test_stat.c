@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/cause.h"
 #include "base/stat.h"
 #include "base/stat_read.h"
 
@@ -41,6 +42,37 @@ static void what_is_told_is_read(void **state)
 	assert_int_equal(p.rows[STAT_MR].count, 0);
 	for (uint32_t i = 0; i < 1000; i++)
 		assert_int_equal(((struct stat_qp *)p.rows[STAT_QP].row)[i].qpn, i);
+	stat_free(&p);
+}
+
+/* Each cause of the table is told, and how often this process has met it; those it has not met are not. */
+static void causes_are_told(void **state)
+{
+	uint64_t met = 0;
+	struct stat_process p;
+	const struct stat_cause *c;
+	size_t n, i = 0;
+	int fd;
+
+	(void)state;
+	for (const struct cause_row *row = cause_next(NULL); row; row = cause_next(row))
+		for (uint64_t times = met++ % 3; times; times--)
+			cause_note(row->code, "a test");
+	fd = stat_take("");
+	assert_int_equal(stat_read(fd, &p), 0);
+	close(fd);
+	c = stat_causes(&p, &n);
+	met = 0;
+	for (const struct cause_row *row = cause_next(NULL); row; row = cause_next(row)) {
+		uint64_t times = met++ % 3;
+
+		if (!times)
+			continue;
+		assert_true(i < n);
+		assert_int_equal(c[i].code, row->code);
+		assert_int_equal(c[i++].times, times);
+	}
+	assert_int_equal(i, n);
 	stat_free(&p);
 }
 
@@ -106,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_told_is_read),
+		cmocka_unit_test(causes_are_told),
 		cmocka_unit_test(rows_of_other_versions_are_read),
 		cmocka_unit_test(files_that_are_none_are_refused),
 	};

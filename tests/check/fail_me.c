@@ -6,6 +6,7 @@
 #include "pair.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define INIT (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 
@@ -682,6 +683,15 @@ static const struct row {
 	{"reads_without_depth", reads_without_depth, 0x103, "whose max_rd_atomic is 0", &no_reads},
 };
 
+/* Asks that command what this process waits for, while it has its objects. */
+static void explain_me(const char *uroce)
+{
+	char command[4200];
+
+	snprintf(command, sizeof(command), "exec '%s' explain -p %d", uroce, getpid());
+	MUST(system(command) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct pair p;
@@ -694,6 +704,8 @@ int main(int argc, char **argv)
 				setenv("UROCE_ADAPTER", "ib", 1);
 			pair_open(&p, rows[i].want ? *rows[i].want : (struct want){0});
 			rows[i].run(&p, !strcmp(argv[2], "wrong"));
+			if (argc > 3)
+				explain_me(argv[3]);
 			pair_close(&p);
 			return 0;
 		}

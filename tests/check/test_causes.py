@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Each failure of fail_me names its cause on standard error, once, with its numbers; what is right says nothing, and has
-no finding either. `uroce explain` knows the code.
+no finding either. `uroce explain -p` names it of the process, `uroce explain` knows the code.
 In a network namespace of its own, where it can have one: others may use port 4791 of this one."""
 import os
 import subprocess
@@ -21,9 +21,11 @@ def main():
     enter_namespace()
     cases = call(ME).stdout.splitlines()
     for case, code, words in (line.split("\t") for line in cases):
-        result = call(UROCE, "run", ME, case, "wrong", UROCE_KEYS="unlike")
-        lines = [line for line in result.stdout.splitlines() if f"(cause {code})" in line]
+        result = call(UROCE, "run", ME, case, "wrong", UROCE, UROCE_KEYS="unlike")
+        told, _, explained = result.stdout.partition(", now:\n")
+        lines = [line for line in told.splitlines() if f"(cause {code})" in line]
         check(f"{case}: {words}", result.returncode == 0 and len(lines) == 1 and words in lines[0], result.stdout)
+        check(f"{case}: uroce explain -p", f"(cause {code}). What to do: " in " ".join(explained.split()), explained)
         right = call(UROCE, "check", ME, case, "right")
         check(f"{case}, done right", right.returncode == 0 and "(cause" not in right.stdout and
               "no mistakes found" in right.stdout, right.stdout)

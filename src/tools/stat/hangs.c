@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -276,12 +277,24 @@ static void explain_id(const struct stat_id *id)
 	say_end();
 }
 
+static void explain_cause(const struct stat_cause *c)
+{
+	const struct cause_row *row = cause_find(c->code);
+
+	if (!row)
+		return; /* of a later version */
+	say("%" PRIu64 " time%s since it began: %s (cause 0x%x). What to do: %s. ", c->times, plural(c->times),
+	    row->meaning, row->code, row->remedy);
+	say_end();
+}
+
 static void explain_process(const struct hangs *h, const struct stat_process *p)
 {
-	size_t qps, cqs, ids;
+	size_t qps, cqs, ids, causes;
 	const struct stat_qp *q = stat_qps(p, &qps);
 	const struct stat_cq *c = stat_cqs(p, &cqs);
 	const struct stat_id *id = stat_ids(p, &ids);
+	const struct stat_cause *cause = stat_causes(p, &causes);
 
 	printf("%s%s%s, process %u, now:\n\n", style(BOLD), p->head.program, style(PLAIN), p->head.pid);
 	for (size_t i = 0; i < qps; i++)
@@ -290,6 +303,8 @@ static void explain_process(const struct hangs *h, const struct stat_process *p)
 		explain_cq(h, p, &c[i]);
 	for (size_t i = 0; i < ids; i++)
 		explain_id(&id[i]);
+	for (size_t i = 0; i < causes; i++)
+		explain_cause(&cause[i]);
 	if (!qps)
 		printf("It has no queue pair: it waits for something else than RDMA, or for a connection.\n\n");
 }

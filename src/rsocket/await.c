@@ -166,3 +166,20 @@ int rsocket_await_firmly(struct rsocket *rs, bool (*test)(struct rsocket *rs), u
 	pthread_setcancelstate(before, NULL);
 	return result;
 }
+
+int rsocket_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until)
+{
+	stream_process(rs);
+	if (test(rs))
+		return 0;
+	if (rsocket_waits(rs, flags))
+		return rsocket_await(rs, test, until);
+	if (rsocket_state(rs) != RS_CONNECTED) {
+		lock_drop(&rs->lock);
+		cm_events_run();
+		lock_take(&rs->lock);
+	}
+	rsocket_progress(rs);
+	stream_process(rs);
+	return test(rs) ? 0 : -EAGAIN;
+}

@@ -13,6 +13,8 @@ void rsocket_arm(struct rsocket *rs);
 int rsocket_await(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
 /* The same without being a cancellation point, for shutdown(2) and close(2). */
 int rsocket_await_firmly(struct rsocket *rs, bool (*test)(struct rsocket *rs), uint64_t until) REQUIRES(rs->lock);
+/* Processes completions and waits for the test, if the call may sleep. 0 or -errno. */
+int rsocket_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until) REQUIRES(rs->lock);
 /* clock_now() in so many ms; 0 or less: NEVER. */
 uint64_t rsocket_until(int ms);
 /* loop_progress() for a call that may be repeated without end: a thread that waits for the lock gets it meanwhile. */

@@ -59,12 +59,9 @@ int iomap_publish(struct rsocket *rs, int flags)
 	while (!err && !list_empty(&s->maps_pending)) {
 		struct map *m;
 
-		if (!iomap_can_send(rs)) {
-			err = rsocket_waits(rs, flags) ? rsocket_await(rs, iomap_can_send, NEVER) : -EAGAIN;
-			continue;
-		}
-		if (rsocket_state(rs) != RS_CONNECTED)
-			return -ECONNRESET;
+		err = rsocket_ready(rs, iomap_can_send, flags, NEVER);
+		if (err || rsocket_state(rs) != RS_CONNECTED)
+			return err ?: -ECONNRESET;
 		m = container_of(list_pop(&s->maps_pending), struct map, link);
 		list_append(&s->maps, &m->link);
 		err = publish(rs, m);
@@ -203,9 +200,7 @@ static int64_t write_at(struct rsocket *rs, const char *from, size_t left, uint6
 
 		if (!iomap_find(rs, offset, &m))
 			break;
-		stream_process(rs);
-		if (!iomap_can_send(rs))
-			err = rsocket_waits(rs, flags) ? rsocket_await(rs, iomap_can_send, NEVER) : -EAGAIN;
+		err = rsocket_ready(rs, iomap_can_send, flags, NEVER);
 		if (!err && (rsocket_state(rs) != RS_CONNECTED || rs->write_shut))
 			err = -ECONNRESET;
 		if (err)

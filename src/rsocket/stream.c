@@ -171,29 +171,10 @@ static int check_send(struct rsocket *rs) REQUIRES(rs->lock)
 	return rs->write_shut ? -EPIPE : 0;
 }
 
-/* Processes completions and waits for the test, if the call may sleep. 0 or -errno. */
-static int stream_ready(struct rsocket *rs, bool (*test)(struct rsocket *rs), int flags, uint64_t until)
-	REQUIRES(rs->lock)
-{
-	stream_process(rs);
-	if (test(rs))
-		return 0;
-	if (rsocket_waits(rs, flags))
-		return rsocket_await(rs, test, until);
-	if (rsocket_state(rs) != RS_CONNECTED) {
-		lock_drop(&rs->lock);
-		cm_events_run();
-		lock_take(&rs->lock);
-	}
-	rsocket_progress(rs);
-	stream_process(rs);
-	return test(rs) ? 0 : -EAGAIN;
-}
-
 /* Waits while the connection is being established. */
 static int stream_settle(struct rsocket *rs, int flags) REQUIRES(rs->lock)
 {
-	return likely(stream_is_settled(rs)) ? 0 : stream_ready(rs, stream_is_settled, flags, NEVER);
+	return likely(stream_is_settled(rs)) ? 0 : rsocket_ready(rs, stream_is_settled, flags, NEVER);
 }
 
 ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int flags)
@@ -208,7 +189,7 @@ ssize_t stream_send(struct rsocket *rs, const struct iovec *iov, int count, int 
 	while (left && !err) {
 		int n;
 
-		err = (stream_can_send(rs) ? 0 : stream_ready(rs, stream_may_send, flags, until)) ?: check_send(rs);
+		err = (stream_can_send(rs) ? 0 : rsocket_ready(rs, stream_may_send, flags, until)) ?: check_send(rs);
 		if (err)
 			break;
 		n = stream_send_piece(rs, &c, left);
@@ -284,13 +265,14 @@ ssize_t stream_receive(struct rsocket *rs, const struct iovec *iov, int count, i
 		}
 		if (!s->rx_ready && left != all && !(flags & MSG_WAITALL))
 			break;
-		err = s->rx_ready ? 0 : stream_ready(rs, bridges ? stream_may_receive : may_receive_here, flags, until);
+		err = s->rx_ready ? 0
+				  : rsocket_ready(rs, bridges ? stream_may_receive : may_receive_here, flags, until);
 		if (unlikely(rs->given) && !bridges)
 			continue;
 		if (!err && (flags & MSG_PEEK) && (flags & MSG_WAITALL)) {
 			s->rx_wanted =
 				(uint32_t)min_of(left, (size_t)s->rx_size / 2); /* the ring has always room for half */
-			stream_ready(rs, may_receive_all, flags, until); /* late or interrupted: less is returned */
+			rsocket_ready(rs, may_receive_all, flags, until); /* late or interrupted: less is returned */
 		}
 		n = (uint32_t)min_of(left, (size_t)s->rx_ready);
 		if (!n && !err)

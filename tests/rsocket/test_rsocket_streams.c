@@ -229,13 +229,11 @@ static void poll_and_select_take_ordinary_descriptors_too(void **state)
 	close(line[1]);
 }
 
-static void buffers_that_are_mapped_can_be_written_to(void **state)
+/* A pair whose ends have an iomap each. */
+static void make_mappable_pair(int end[2])
 {
-	static char buffer[64];
-	int end[2], entries = 1;
 	struct sockaddr_in name;
-	int listener = make_listener(&name);
-	char byte;
+	int listener = make_listener(&name), entries = 1;
 
 	assert_true(listener >= 0);
 	assert_int_equal(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &entries, sizeof(entries)), 0);
@@ -243,6 +241,16 @@ static void buffers_that_are_mapped_can_be_written_to(void **state)
 	assert_int_equal(rsetsockopt(end[0], SOL_RDMA, RDMA_IOMAPSIZE, &entries, sizeof(entries)), 0);
 	assert_int_equal(rconnect(end[0], (struct sockaddr *)&name, sizeof(name)), 0);
 	end[1] = raccept(listener, NULL, NULL);
+	rclose(listener);
+}
+
+static void buffers_that_are_mapped_can_be_written_to(void **state)
+{
+	static char buffer[64];
+	int end[2];
+	char byte;
+
+	make_mappable_pair(end);
 	assert_int_equal(riomap(end[1], buffer, sizeof(buffer), PROT_WRITE, 0, 100), 100);
 	assert_int_equal(rsend(end[1], "m", 1, 0), 1); /* tells of it */
 	assert_int_equal(rrecv(end[0], &byte, 1, 0), 1);
@@ -252,7 +260,26 @@ static void buffers_that_are_mapped_can_be_written_to(void **state)
 	assert_memory_equal(buffer + 10, "written", 7);
 	assert_int_equal(riounmap(end[1], buffer, sizeof(buffer)), 0);
 	close_pair(end);
-	rclose(listener);
+}
+
+/* A call that does not wait, and has a new iomap to tell of, notices that the peer has made room. */
+static void what_is_mapped_while_there_is_no_room_is_told(void **state)
+{
+	static char buffer[64], bytes[MANY];
+	ssize_t sent = 0, n;
+	int end[2], tries = 0;
+
+	make_mappable_pair(end);
+	while ((n = rsend(end[0], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+		sent += n;
+	assert_int_equal(riomap(end[0], buffer, sizeof(buffer), PROT_WRITE, 0, 0), 0);
+	while (sent && (n = rrecv(end[1], bytes, sizeof(bytes), 0)) > 0)
+		sent -= n;
+	while ((n = rsend(end[0], "x", 1, MSG_DONTWAIT)) < 0 && tries++ < 1000000)
+		sched_yield();
+	assert_int_equal(n, 1);
+	assert_int_equal(riounmap(end[0], buffer, sizeof(buffer)), 0);
+	close_pair(end);
 }
 
 /* ---- peers that are killed ---- */
@@ -433,6 +460,7 @@ int main(void)
 		cmocka_unit_test(who_does_not_wait_learns_how_it_went),
 		cmocka_unit_test(poll_and_select_take_ordinary_descriptors_too),
 		cmocka_unit_test(buffers_that_are_mapped_can_be_written_to),
+		cmocka_unit_test(what_is_mapped_while_there_is_no_room_is_told),
 		cmocka_unit_test(who_reads_from_a_killed_peer_is_told),
 		cmocka_unit_test(who_leaves_its_processor_to_nobody_is_served),
 		cmocka_unit_test(who_writes_to_a_killed_peer_is_told),

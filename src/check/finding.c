@@ -187,16 +187,11 @@ static void json_field(FILE *to, const char *name, const char *text)
 
 static void json_stack(FILE *to, const char *title, const struct stack *stack)
 {
-	char text[512];
-	int line = stack_place(stack, text, sizeof(text));
+	char text[320], path[512];
+	int line = 0; /* of the innermost frame that has one */
 
 	fputc('{', to);
 	json_field(to, "title", title);
-	if (line) {
-		fputc(',', to);
-		json_field(to, "file", text);
-		fprintf(to, ",\"line\":%d", line);
-	}
 	if (stack->python) {
 		fputc(',', to);
 		json_field(to, "python", stack->python);
@@ -208,8 +203,16 @@ static void json_stack(FILE *to, const char *title, const struct stack *stack)
 			break;
 		fputs(i ? "," : "", to);
 		json_string(to, text);
+		if (!line)
+			line = stack_frame_place(stack->frame[i], path, sizeof(path));
 	}
-	fputs("]}", to);
+	fputc(']', to);
+	if (line) {
+		fputc(',', to);
+		json_field(to, "file", path);
+		fprintf(to, ",\"line\":%d", line);
+	}
+	fputc('}', to);
 }
 
 /* Prints a finding as one line of JSON. */

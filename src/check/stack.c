@@ -364,18 +364,13 @@ void stack_frame_text(void *frame, char *text, size_t room)
 		snprintf(text, room, "%s (%s)", *view.function ? view.function : "?", file);
 }
 
-int stack_place(const struct stack *stack, char *path, size_t room)
+int stack_frame_place(void *frame, char *path, size_t room)
 {
 	struct frame_view view;
 
-	for (uint32_t i = 0; i < stack->depth; i++) {
-		frame_look(stack->frame[i], &view);
-		if (!view.line || is_verbs_header(view.path)) /* not inlined without optimization */
-			continue;
-		snprintf(path, room, "%s", view.path);
-		return view.line;
-	}
-	return 0;
+	frame_look(frame, &view);
+	snprintf(path, room, "%s", view.path);
+	return is_verbs_header(view.path) ? 0 : view.line; /* not inlined without optimization */
 }
 
 void stack_frame_names(void *frame, char *function, char *module, size_t room)

@@ -25,8 +25,8 @@ const struct stack *stack_of(void *const *frame, uint32_t depth);
 bool stack_is_ours(const void *frame);
 /* Text "function (file:line)" of a frame, as far as known. */
 void stack_frame_text(void *frame, char *text, size_t room);
-/* Line and path of the source file of the innermost frame of the program that has one; 0 if none has. */
-int stack_place(const struct stack *stack, char *path, size_t room);
+/* Line and path of the source file of a frame; 0 if it is unknown, or verbs.h. */
+int stack_frame_place(void *frame, char *path, size_t room);
 /* Function and code file of a frame; "" if unknown. */
 void stack_frame_names(void *frame, char *function, char *module, size_t room);
 /* Loads libdw, which names frames, if installed. Before all other functions. */

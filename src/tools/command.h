@@ -23,6 +23,7 @@ int doctor_command(const struct command *, int argc, char **argv);
 int demo_command(const struct command *, int argc, char **argv);
 int pcap_command(const struct command *, int argc, char **argv);
 int fault_command(const struct command *, int argc, char **argv);
+int pair_command(const struct command *, int argc, char **argv);
 int hostile_command(const struct command *, int argc, char **argv);
 int explain_command(const struct command *, int argc, char **argv);
 int stat_command(const struct command *, int argc, char **argv);

@@ -106,6 +106,15 @@ static const struct command commands[] = {
 	 "  -p, --print         show the rules of the seed and what permits them\n"
 	 "  exit status: 0, or 1 if the program failed under a seed\n",
 	 hostile_command},
+	{"pair", "[OPTION...] 'SERVER' 'CLIENT'", "run a server, and its client when the server listens",
+	 "Each is a command as in sh -c. The lines of both are printed with their names.\n"
+	 "`uroce check uroce pair ...`, `uroce hostile uroce pair ...` look at both.\n"
+	 "  -f, --fault RULES   inject faults into the client, see uroce-fault(5)\n"
+	 "  -s, --serves        the server does not end by itself: end it with its client\n"
+	 "  -t, --timeout SECONDS\n"
+	 "                      end both then, and fail (60)\n"
+	 "  exit status: the client's; if that is 0, the server's; 124: the time is over\n",
+	 pair_command},
 	{"pcap", "-w FILE [OPTION...] PID... | -- PROGRAM [ARGUMENT...]",
 	 "capture the packets of processes that run, for Wireshark",
 	 "PROGRAM is run, as uroce run --pcap does, and captured from its start.\n"

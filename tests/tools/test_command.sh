@@ -30,7 +30,7 @@ check "--version" 0 '^uroce [0-9]' uroce --version
 check "--help lists the commands" 0 '  doctor ' uroce --help
 check "... in 80 columns" 1 '^0$' sh -c 'uroce --help | grep -c ".\{81\}"'
 check "help --help is --help" 0 '  doctor ' uroce help --help
-for command in run check demo devices link doctor explain fault hostile pcap stat top trace; do
+for command in run check demo devices link doctor explain fault hostile pair pcap stat top trace; do
 	check "$command --help" 0 "usage: uroce $command" uroce $command --help
 	check "... in 80 columns" 1 '^0$' sh -c "uroce $command --help | grep -c '.\{81\}'"
 	check "help $command" 0 "usage: uroce $command" uroce help $command

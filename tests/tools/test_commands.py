@@ -17,7 +17,7 @@ LEFT_OUT = {
 }
 # how a word is read here
 STANDS_FOR = [
-    (r"\./all-ends\.sh|\bTEST\b|\./server|\./client|\bPROGRAM\b", os.path.join(BUILD, "qp_single_host")),
+    (r"\bTEST\b|\./server|\./client|\bPROGRAM\b", os.path.join(BUILD, "qp_single_host")),
     (r"\bSERVER\b|\bPEER\b|\bHOST\b|\blocalhost\b", "127.0.0.1"),
     (r"-n 100\b", "-n 3"),
     (r"/var/lib/node_exporter/", ""),

@@ -5,12 +5,6 @@
 own_network
 own_folder
 
-cat >pair.sh <<'END'
-"$@" & server=$!
-until ss -Hltn 'sport = :18515' | grep -q .; do kill -0 $server || exit 1; done
-"$@" 127.0.0.1 && wait $server
-END
-
 # Each rule of the first 100 seeds parses, and each manner of docs/hostile.md is among them.
 seeds_parse() {
 	for seed in $(seq 100); do
@@ -55,8 +49,8 @@ check "... with a seed that is none" 2 "'many' is not a number" uroce run --host
 check "a program is named" 2 'which program' uroce hostile -n 3
 check "a number is one" 2 "'many' is not a number" uroce hostile -n many true
 if command -v ibv_rc_pingpong >/dev/null; then
-	check "a program that stands it" 0 '^6 of 6 seeds passed$' uroce hostile -n 6 sh pair.sh ibv_rc_pingpong -g 0 -n 300
+	check "a program that stands it" 0 '^6 of 6 seeds passed$' uroce hostile -n 6 uroce pair 'ibv_rc_pingpong -g 0 -n 300' 'ibv_rc_pingpong -g 0 -n 300 127.0.0.1'
 	check "one that takes UD for reliable" 1 'this alone does it:  out UD REQUEST chance 1/[0-9]*: drop' \
-		uroce hostile -n 1 -s 3 -t 3 sh pair.sh ibv_ud_pingpong -g 0 -n 500
+		uroce hostile -n 1 -s 3 -t 3 uroce pair 'ibv_ud_pingpong -g 0 -n 500' 'ibv_ud_pingpong -g 0 -n 500 127.0.0.1'
 fi
 finish

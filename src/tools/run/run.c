@@ -10,9 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/config.h"
-#include "fault/rule_parse.h"
-#include "fault/rule_text.h"
 #include "tools/capture/collect.h"
 #include "tools/capture/collect_program.h"
 #include "tools/command.h"
@@ -20,33 +17,7 @@
 #include "tools/program.h"
 #include "tools/run/devices.h"
 #include "tools/run/hostile.h"
-
-/* Checks the rules before the program starts, and adds them to UROCE_FAULT. False after a message. */
-static bool add_rules(const struct command *command, const char *given)
-{
-	char line[RULE_TEXT], complaint[3 * RULE_TEXT], *all = NULL, *text = rules_read(given);
-	const char *before = config_string(CONFIG_FAULT), *at = text;
-	struct rule_error error;
-	struct rule rule;
-	int more = -1;
-
-	if (!text) {
-		complain(command, "%s: %s", given + (*given == '@'), strerror(errno));
-		return false;
-	}
-	while ((more = rule_next(&at, line)) > 0 && !rule_parse(&rule, line, &error))
-		;
-	if (more > 0)
-		rule_complain(complaint, sizeof(complaint), line, &error);
-	if (more)
-		complain(command, "%s", more > 0 ? complaint : "a rule is too long");
-	if (!more)
-		more = asprintf(&all, "%s%s%s", before ? before : "", before ? "\n" : "", text) < 0 ||
-		       setenv("UROCE_FAULT", all, 1);
-	free(all);
-	free(text);
-	return !more;
-}
+#include "tools/run/rules.h"
 
 /* Sets the library's variable of an option. False if the value is wrong. */
 static bool set_variable(const struct command *command, int option, const char *value)
@@ -55,7 +26,7 @@ static bool set_variable(const struct command *command, int option, const char *
 	case 't':
 		return !program_set_file(command, "UROCE_TRACE", value, false);
 	case 'f':
-		return add_rules(command, value);
+		return rules_add(command, value);
 	case 's':
 		return !setenv("UROCE_FAULT_SEED", value, 1);
 	case 'l':

@@ -19,6 +19,7 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
+#include "tools/run/listens.h"
 #include "tools/terminal.h"
 #include "tools/tuned.h"
 
@@ -52,28 +53,6 @@ static int free_port(void)
 	if (fd >= 0)
 		close(fd);
 	return port;
-}
-
-static bool listens_in(const char *path, unsigned wanted)
-{
-	FILE *file = fopen(path, "re");
-	char line[512];
-	bool found = false;
-
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		unsigned port, state;
-
-		found = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %x", &port, &state) == 2 && port == wanted &&
-			state == 0x0a; /* TCP_LISTEN */
-	}
-	if (file)
-		fclose(file);
-	return found;
-}
-
-static bool is_listened_to(int port)
-{
-	return listens_in("/proc/net/tcp", (unsigned)port) || listens_in("/proc/net/tcp6", (unsigned)port);
 }
 
 static bool has_ended(struct actor *a)
@@ -241,11 +220,11 @@ static void tell_end(const struct actor *a)
 }
 
 /* Waits for a port that another process opens, which can only be polled, or for the end of a process. */
-static bool wait_for(struct actor *server, struct actor *client, int port, bool both)
+static bool wait_for(struct actor *server, struct actor *client, bool both)
 {
 	for (int waited = 0; waited < SCENE_MS && !stage.interrupted; waited += LOOK_MS) {
 		if (client ? has_ended(client) && (has_ended(server) || (!both && !ended_well(client)))
-			   : has_ended(server) || is_listened_to(port))
+			   : has_ended(server) || process_listens(server->pid))
 			return true;
 		poll(NULL, 0, LOOK_MS);
 	}
@@ -265,12 +244,12 @@ static bool play_pair(const struct scene *scene, const char *path, struct actor 
 		argv[n++] = (char *)scene->argv[i];
 	show_command(server, scene, argv);
 	start_program(server, scene, path, argv);
-	if (!wait_for(server, NULL, port, false) || server->pid == 0)
+	if (!wait_for(server, NULL, false) || server->pid == 0)
 		return false;
 	argv[n] = "127.0.0.1"; /* no name, as a minimal system may not know localhost */
 	show_command(client, scene, argv);
 	start_program(client, scene, path, argv);
-	if (!wait_for(server, client, port, scene->fails))
+	if (!wait_for(server, client, scene->fails))
 		return false;
 	if (scene->fails)
 		return WIFEXITED(client->status) && !ended_well(client);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UROCE_TOOLS_RUN_LISTENS_H
+#define UROCE_TOOLS_RUN_LISTENS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* True if the process, or one of the group, listens at a TCP port or with an rdma_cm_id. Nothing tells of it, so the
+ * caller polls. */
+bool process_listens(pid_t pid);
+bool group_listens(pid_t group);
+
+#endif

@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Completion for bash. Commands, options and values are those that `uroce` itself tells.
 
-# _uroce_options COMMAND: its options, each with a = behind it if it takes a value
+# _uroce_options COMMAND: its options, each with a = and the value's word behind it if it takes one
 _uroce_options() {
 	uroce "$1" --help 2>/dev/null |
-		sed -nE 's/^  (-[[:alnum:]]), (--[[:alnum:]-]+)(\[=[A-Z]+\])?( [A-Z]+( .*|$)| .*|$)/\1 \2\4/p' |
-		awk '{ value = $3 ~ /^[A-Z]+$/ ? "=" : ""; print $1 value; print $2 value }'
+		sed -nE 's/^  (-[[:alnum:]],|   ) (--[[:alnum:]-]+)(\[=[A-Z]+\])?( [A-Z]+)?( .*)?$/\1 \2\4/p' |
+		awk '{ value = $NF ~ /^[A-Z]+$/ ? "=" $NF : ""; sub(",", "", $1); print $1 value; if ($2 ~ /^-/) print $2 value }'
 }
 
+# _uroce_values COMMAND WORD BEFORE: what the value may be; false: a file
 _uroce_values() {
-	case $1 in
-	-a | --adapter) uroce help environment 2>/dev/null | sed -n 's/^UROCE_ADAPTER=\([^ ,]*\).*/\1/p' | tr '|' '\n' ;;
-	*) return 1 ;;
+	case $1:$2:$3 in
+	*:NAME:-a | *:NAME:--adapter)
+		uroce help environment 2>/dev/null | sed -n 's/^UROCE_ADAPTER=\([^ ,]*\).*/\1/p' | tr '|' '\n' ;;
+	trace:NAME:*) uroce trace -o . 2>&1 | sed -n 's/.*these are://p' ;;
+	conform:NAME:*) uroce link 2>/dev/null | cut -d' ' -f1 ;;
+	check:CLASS:*) echo leaks habits buffers mappings races all ;;
+	check:DEVICE:*) ls /sys/class/infiniband 2>/dev/null ;;
+	conform:RULE:*) uroce conform --list 2>/dev/null | grep '^[a-z]' ;;
+	*:FILE:* | *:DIR:* | *:RULES:*) return 1 ;;
 	esac
+}
+
+_uroce_pids() {
+	ps -o pid= -u "$(id -u)"
 }
 
 _uroce() {
@@ -28,7 +39,7 @@ _uroce() {
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
 			--) ((i++)); break ;;
-			-*) ! grep -qxe "${COMP_WORDS[i]}=" <<<"$options" || ((i++)) ;;
+			-*) ! grep -qe "^${COMP_WORDS[i]}=" <<<"$options" || ((i++)) ;;
 			*) break ;;
 			esac
 		done
@@ -37,13 +48,16 @@ _uroce() {
 			return
 		fi ;;
 	esac
-	if grep -qxe "$before=" <<<"$options"; then
-		mapfile -t COMPREPLY < <(compgen -W "$(_uroce_values "$before")" -- "$word")
-		[ "${#COMPREPLY[@]}" != 0 ] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	if i=$(grep -e "^$before=" <<<"$options"); then
+		if i=$(_uroce_values "$command" "${i#*=}" "$before"); then
+			mapfile -t COMPREPLY < <(compgen -W "$i" -- "$word")
+		else
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		fi
 		return
 	fi
 	case $word in -*)
-		mapfile -t COMPREPLY < <(compgen -W "--help ${options//=/}" -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "--help $(cut -d= -f1 <<<"$options")" -- "$word")
 		return ;;
 	esac
 	case $command in
@@ -52,7 +66,9 @@ _uroce() {
 		mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word") ;;
 	demo) mapfile -t COMPREPLY < <(compgen -W "faults check mistakes mended" -- "$word") ;;
 	help) mapfile -t COMPREPLY < <(compgen -W "environment $(uroce --help | sed -n 's/^  \([a-z]\+\) .*/\1/p')" -- "$word") ;;
-	pcap | stat | top) mapfile -t COMPREPLY < <(compgen -W "$(ps -o pid= -u "$(id -u)")" -- "$word") ;;
+	fault) [ "$COMP_CWORD" = 2 ] && options=$(_uroce_pids) || options="list add remove clear"
+		[ "$COMP_CWORD" -gt 3 ] || mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word") ;;
+	pcap | stat | top) mapfile -t COMPREPLY < <(compgen -W "$(_uroce_pids)" -- "$word") ;;
 	*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 	esac
 }

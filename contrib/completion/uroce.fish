@@ -31,3 +31,5 @@ complete -c uroce -n 'contains -- (__uroce_command) link; and test (count (comma
 complete -c uroce -n 'contains -- (__uroce_command) link; and test (count (commandline -opc)) -gt 2' -f -a '(uroce link | string split -f1 " ")'
 complete -c uroce -n 'contains -- (__uroce_command) demo; and not string match -q -- "-*" (commandline -ct)' -f -a 'faults check mistakes mended'
 complete -c uroce -n 'contains -- (__uroce_command) help' -f -a 'environment (__uroce_commands)'
+complete -c uroce -n 'contains -- (__uroce_command) check; and contains -- (commandline -opc)[-1] -o --only' -f -a 'leaks habits buffers mappings races all'
+complete -c uroce -n 'contains -- (__uroce_command) fault; and test (count (commandline -opc)) = 3' -f -a 'list add remove clear'

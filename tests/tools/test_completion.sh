@@ -57,7 +57,17 @@ for shell in bash zsh fish; do
 	holds "$shell: adapters" "cx5 cx6 cx6lx" "$offered"
 	offered=$(case $shell in bash) in_bash uroce demo '' ;; *) in_$shell "uroce demo " ;; esac)
 	holds "$shell: demos" "faults check mistakes mended" "$offered"
+	offered=$(case $shell in bash) in_bash uroce check --only '' ;; *) in_$shell "uroce check --only " ;; esac)
+	holds "$shell: classes of findings" "leaks habits buffers mappings races all" "$offered"
+	offered=$(case $shell in bash) in_bash uroce fault 1 '' ;; *) in_$shell "uroce fault 1 " ;; esac)
+	holds "$shell: what is done with faults" "list add remove clear" "$offered"
 	offered=$(case $shell in bash) in_bash uroce run -t x tru ;; *) in_$shell "uroce run -e tru" ;; esac)
 	holds "$shell: programs" "true" "$offered"
 done
+holds "bash: operations" "SEND WRITE READ" "$(in_bash uroce trace -o '')"
+holds "bash: rules of an adapter" "$(uroce conform --list | grep '^modify' | head)" "$(in_bash uroce conform --only mod)"
+holds "bash: options without a letter" "--ladder --html" "$(in_bash uroce trace --)"
+holds "bash: files" uroce.bash "$(in_bash uroce run -l '')"
+! in_bash uroce hostile -n '' | grep .
+result $? "bash: no file for a number" /dev/null
 finish

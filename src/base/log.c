@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/wrap.h"
 
 bool uroce_log_on(enum log_level level)
 {
@@ -25,23 +26,20 @@ bool uroce_log_on(enum log_level level)
 void uroce_log(enum log_level level, const char *format, ...)
 {
 	static const char prefix[] = "uroce: ";
-	int saved = errno, n;
-	char line[1024];
+	char line[1024], lines[sizeof(line) + 512];
+	int saved = errno;
+	size_t n;
 	va_list ap;
 
 	if (!uroce_log_on(level))
 		return;
 	memcpy(line, prefix, sizeof(prefix));
 	va_start(ap, format);
-	n = vsnprintf(line + sizeof(prefix) - 1, sizeof(line) - sizeof(prefix), format, ap);
+	vsnprintf(line + sizeof(prefix) - 1, sizeof(line) - sizeof(prefix), format, ap);
 	va_end(ap);
-	n = n < 0 ? 0 : n;
-	n += sizeof(prefix) - 1;
-	if (n > (int)sizeof(line) - 2)
-		n = sizeof(line) - 2;
-	line[n++] = '\n';
+	n = wrap_lines(lines, sizeof(lines), line, wrap_columns(STDERR_FILENO));
 	/* one write: lines of several processes on one terminal do not mix */
-	if (write(STDERR_FILENO, line, n) < 0) {
+	if (write(STDERR_FILENO, lines, n) < 0) {
 		/* stderr is closed: the message is lost */
 	}
 	errno = saved;

@@ -19,5 +19,7 @@
 #define CONTROL_LEAST	 (50 * MSEC) /* ns of it for each of many processes, when others have used it up */
 #define CONTROL_AT_ONCE	 64	     /* processes that are asked at once: each takes a descriptor */
 #define CONTROL_ROUNDS	 3	     /* looks for the process's name */
+#define NARROW		 40	     /* columns: narrower terminals wrap lines by themselves */
+#define FURTHER		 2	     /* columns that a continued line is indented */
 
 #endif

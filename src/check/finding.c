@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/cause.h"
@@ -249,16 +248,18 @@ static void put(int fd, const char *text, size_t size)
 	while (n < 0 && errno == EINTR);
 }
 
-/* ---- on a terminal ---- */
-
-/* Width of the terminal; 0 if findings go elsewhere. */
-static uint32_t log_columns(void)
+/* Writes text for people: at a terminal, lines of its width. */
+static void put_lines(const char *text)
 {
-	struct winsize size = {0};
+	unsigned columns = wrap_columns(log_fd);
+	size_t room = columns ? 2 * strlen(text) + 64 : 0;
+	char *lines = columns ? malloc(room) : NULL;
 
-	if (ioctl(log_fd, TIOCGWINSZ, &size))
-		return 0;
-	return size.ws_col ?: 80;
+	if (lines)
+		put(log_fd, lines, wrap_lines(lines, room, text, columns));
+	else
+		put(log_fd, text, strlen(text));
+	free(lines);
 }
 
 /* The text that `print` writes; the caller frees it. NULL without memory. */
@@ -275,34 +276,15 @@ static char *printed(void (*print)(FILE *to, const struct finding *f), const str
 	return text;
 }
 
-/* Wraps lines at `columns`, and indents continued lines. Frees `text`. */
-static char *wrapped(char *text, uint32_t columns)
-{
-	char *lines = NULL, *next = text;
-	size_t size;
-	FILE *to = open_memstream(&lines, &size);
-
-	if (!to)
-		return text;
-	for (char *line; (line = strsep(&next, "\n")) && (*line || next);) {
-		wrap_print(to, line, columns, 0, (unsigned)strspn(line, " ") + FURTHER);
-		fputc('\n', to);
-	}
-	fclose(to);
-	free(text);
-	return lines;
-}
-
 static void tell(const struct finding *f)
 {
 	char *text = printed(as_json ? json_finding : print_finding, f);
 	char *report = report_fd < 0 ? NULL : printed(json_finding, f);
-	uint32_t columns = as_json ? 0 : log_columns();
 
-	if (text && columns >= NARROW)
-		text = wrapped(text, columns);
-	if (text)
+	if (text && as_json)
 		put(log_fd, text, strlen(text));
+	else if (text)
+		put_lines(text);
 	if (report)
 		put(report_fd, report, strlen(report));
 	free(text);
@@ -376,7 +358,8 @@ static void sum_up_text(uint32_t places, uint64_t times, uint32_t suppressed)
 			      "; %" PRIu64 " message%s found no receive, and %s dropped (cause 0x%x)", dropped,
 			      dropped > 1 ? "s" : "", dropped > 1 ? "were" : "was", CAUSE_MESSAGE_LOST);
 	text[n++] = '\n';
-	put(log_fd, text, (size_t)n);
+	text[n] = 0;
+	put_lines(text);
 }
 
 static void sum_up_json(int fd, uint32_t places, uint64_t times, uint32_t suppressed)

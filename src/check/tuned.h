@@ -29,10 +29,6 @@
 /* mappings */
 #define PROBES 4096 /* looks at the memory of a region that is deregistered, at most */
 
-/* text */
-#define NARROW	40 /* columns: narrower terminals wrap by themselves */
-#define FURTHER 2  /* columns that a continued line is indented */
-
 /* objects that were destroyed */
 #define DESTROYED_MOST 256u /* objects: the last ones, which are known if they are used again */
 #define KEPT_MOST      256u /* pieces of their memory that are not freed yet */

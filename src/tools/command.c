@@ -5,9 +5,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/nearest.h"
+#include "base/wrap.h"
 
 static void print_usage(const struct command *command, FILE *to)
 {
@@ -30,9 +32,12 @@ void print_help(const struct command *command, FILE *to)
 
 static void vcomplain(const struct command *command, const char *format, va_list ap)
 {
-	fprintf(stderr, "uroce %s: ", command->name);
-	vfprintf(stderr, format, ap);
-	fputc('\n', stderr);
+	char text[4096], lines[sizeof(text) + 1024];
+	int n = snprintf(text, sizeof(text), "uroce %s: ", command->name);
+
+	vsnprintf(text + n, sizeof(text) - (size_t)n, format, ap);
+	wrap_lines(lines, sizeof(lines), text, wrap_columns(STDERR_FILENO));
+	fputs(lines, stderr);
 }
 
 int complain(const struct command *command, const char *format, ...)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/wrap.h"
@@ -44,12 +43,11 @@ const char *micros(int64_t ns)
 unsigned terminal_columns(void)
 {
 	const char *text = getenv("COLUMNS");
-	struct winsize size;
 	unsigned columns;
 
 	if (text && sscanf(text, "%u", &columns) == 1 && columns >= 40)
 		return columns;
-	return !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40 ? size.ws_col : 0;
+	return wrap_columns(STDOUT_FILENO);
 }
 
 void print_wrapped(FILE *to, const char *text, unsigned at, unsigned indent)

@@ -229,11 +229,11 @@ def each_option(folder):
           lines[0]["stacks"][0]["frames"][0].startswith("leak_cq "), result.stdout)
 
 
-def on_terminal(columns, program):
+def on_terminal(columns, program, how="check"):
     """What a terminal of so many columns gets."""
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
-    child = subprocess.Popen([UROCE, "check", *program], stdout=end, stderr=end)
+    child = subprocess.Popen([UROCE, how, *program], stdout=end, stderr=end, env={**os.environ, "UROCE_KEYS": "unlike"})
     os.close(end)
     text = b""
     try:
@@ -260,6 +260,14 @@ def terminals():
               max(len(line) for line in text.splitlines()) <= columns, text)
         check(f"a terminal of {columns} columns: the same words", words_of(text) == words, text)
         check(f"a terminal of {columns} columns: continued lines stand out", re.search(r"^  \S", text, re.M), text)
+    me = os.path.join(BUILD, "fail_me")
+    cases = subprocess.run([me], stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    for case in {line.split()[0] for line in cases if line}:
+        text = on_terminal(80, (me, case, "wrong"), "run")
+        check(f"{case}: messages of a terminal's width", "uroce: " in text and
+              not [line for line in text.splitlines() if len(line) > 80 and " " in line[:80].strip()], text)
+    text = on_terminal(80, ("--error-exitcode", "x" * 90, "true"))
+    check("a message of the command", re.search("^  is not an exit status: 0 to 255$", text, re.M), text)
     check("a terminal of 20 columns wraps by itself", finding(on_terminal(20, program), "written-in-flight"))
 
 

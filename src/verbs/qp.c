@@ -278,12 +278,20 @@ PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return qp && ((struct qp *)qp)->verbs.builder ? &((struct qp *)qp)->ex : NULL;
 }
 
-static int qp_query(struct qp *qp, struct ibv_qp_attr *attr) EXCLUDES(qp->lock)
+/* `state`: where the application is told its state, which only its own calls write; or NULL. */
+static int qp_query(struct qp *qp, struct ibv_qp_attr *attr, enum ibv_qp_state *state) EXCLUDES(qp->lock)
 {
-	if (qp_is_remote(qp))
-		return remote_query(qp, attr);
+	if (qp_is_remote(qp)) {
+		int error = remote_query(qp, attr);
+
+		if (!error && state)
+			*state = attr->qp_state;
+		return error;
+	}
 	lock_take(&qp->lock);
 	engine_query(qp, attr);
+	if (state)
+		*state = attr->qp_state;
 	lock_drop(&qp->lock);
 	return 0;
 }
@@ -298,11 +306,9 @@ PUBLIC int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	if (error || !attr || !init)
 		return fail(error ?: EINVAL);
 	qp = shared_qp(base);
-	error = qp_query(qp, attr);
+	error = qp_query(qp, attr, mask & IBV_QP_STATE ? &base->state : NULL);
 	if (error)
 		return fail(error);
-	if (mask & IBV_QP_STATE)
-		base->state = attr->qp_state; /* written only in the application's own calls */
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = base->qp_context,
 		.send_cq = base->send_cq,

@@ -273,6 +273,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 {
 	struct paths paths = {0};
 	struct ibv_qp_attr a;
+	enum ibv_qp_state state;
 	struct context *c;
 	struct qp *qp;
 	int error = qp_check(base);
@@ -304,9 +305,9 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		check_ends_qp(base, qp_state_now(qp), "moved to RESET");
 	lock_take(&qp->lock);
 	error = modify(qp, &a, mask, &paths);
-	base->state = qp->state;
+	state = base->state = qp->state;
 	lock_drop(&qp->lock);
-	if (hooks_any() && base->state == IBV_QPS_RESET)
+	if (hooks_any() && state == IBV_QPS_RESET)
 		check_forget_requests(base);
 	if (hooks_any() && !error && mask & IBV_QP_STATE)
 		check_moved(base);

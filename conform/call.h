@@ -101,7 +101,7 @@ struct call {
 #define CALLS(X) \
 	X(open) X(reset) X(cq) X(resize) X(qp) X(srq) X(xrc_srq) X(modify_srq) X(query_srq) X(mr) X(rereg) X(mw) X(bind) \
 	X(ah) X(destroy) X(modify) X(query) X(send) X(receive) X(group) X(poll) X(event) X(fill) X(compare) X(peek) X(poke) \
-	X(cm)
+	X(cm) X(die) X(big)
 /* clang-format on */
 #define CALL_NUMBER(name) CALL_##name,
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connection management by librdmacm: events, their order and status, private data, rejects, states, addresses. */
-#include "cm.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,24 +7,25 @@
 #include <string.h>
 
 #include "conform.h"
+#include "connect.h"
 #include "states.h"
 
 #define REQ_DATA 56 /* of RDMA_PS_TCP: Linux core/cma.c, cma_user_data_offset() */
 #define WAIT	 ((int)options.seconds * 400)
 
-static struct cm_call call_of(enum cm_verb verb, struct rdma_cm_id *id)
+struct cm_call call_of(enum cm_verb verb, struct rdma_cm_id *id)
 {
 	return (struct cm_call){.verb = verb, .id = id, .space = RDMA_PS_TCP, .value = 2000};
 }
 
-static int simple(struct end *e, enum cm_verb verb, struct rdma_cm_id *id)
+int simple(struct end *e, enum cm_verb verb, struct rdma_cm_id *id)
 {
 	struct cm_call c = call_of(verb, id);
 
 	return cm_do(e, &c);
 }
 
-static struct rdma_cm_id *make_id(struct end *e, enum rdma_port_space space)
+struct rdma_cm_id *make_id(struct end *e, enum rdma_port_space space)
 {
 	struct cm_call c = call_of(CM_CREATE, NULL);
 
@@ -35,8 +34,7 @@ static struct rdma_cm_id *make_id(struct end *e, enum rdma_port_space space)
 	return c.id;
 }
 
-/* The address of an end's GID. */
-static struct sockaddr_storage address_at(const struct end *e, uint16_t port)
+struct sockaddr_storage address_at(const struct end *e, uint16_t port)
 {
 	struct sockaddr_storage storage = {0};
 
@@ -58,7 +56,7 @@ static struct sockaddr_storage address_at(const struct end *e, uint16_t port)
 	return storage;
 }
 
-static int bind_at(struct end *e, struct rdma_cm_id *id, struct sockaddr_storage address)
+int bind_at(struct end *e, struct rdma_cm_id *id, struct sockaddr_storage address)
 {
 	struct cm_call c = call_of(CM_BIND, id);
 
@@ -66,8 +64,7 @@ static int bind_at(struct end *e, struct rdma_cm_id *id, struct sockaddr_storage
 	return cm_do(e, &c);
 }
 
-/* The next event; ends the check unless it is that one. */
-static struct cm_call event(struct end *e, enum rdma_cm_event_type expected)
+struct cm_call event(struct end *e, enum rdma_cm_event_type expected)
 {
 	struct cm_call c = call_of(CM_EVENT, NULL);
 
@@ -89,13 +86,6 @@ static void no_event(struct end *e)
 		wrong("another event: %s (%d)", rdma_event_str(c.event), c.status);
 }
 
-/* A server at the far end, and a client at the near one, that are about to connect. */
-struct two {
-	struct rdma_cm_id *listener, *client, *server;
-	uint16_t port;
-	struct qp a, b;
-};
-
 static struct rdma_cm_id *listen_at(struct end *e, enum rdma_port_space space, uint16_t *port)
 {
 	struct rdma_cm_id *id = make_id(e, space);
@@ -108,12 +98,12 @@ static struct rdma_cm_id *listen_at(struct end *e, enum rdma_port_space space, u
 	return id;
 }
 
-static struct rdma_cm_id *resolve(enum rdma_port_space space, uint16_t port)
+struct rdma_cm_id *resolve_at(enum rdma_port_space space, struct sockaddr_storage address)
 {
 	struct rdma_cm_id *id = make_id(near, space);
 	struct cm_call c = call_of(CM_ADDRESS, id);
 
-	c.address = address_at(far, port);
+	c.address = address;
 	expect_errno("rdma_resolve_addr", cm_do(near, &c), 0);
 	event(near, RDMA_CM_EVENT_ADDR_RESOLVED);
 	expect_errno("rdma_resolve_route", simple(near, CM_ROUTE, id), 0);
@@ -121,7 +111,7 @@ static struct rdma_cm_id *resolve(enum rdma_port_space space, uint16_t port)
 	return id;
 }
 
-static struct qp queue_pair(struct end *e, struct rdma_cm_id *id, enum rdma_port_space space)
+struct qp queue_pair(struct end *e, struct rdma_cm_id *id, enum rdma_port_space space)
 {
 	struct cm_call c = call_of(CM_QP, id);
 	int error;
@@ -137,18 +127,18 @@ static struct qp queue_pair(struct end *e, struct rdma_cm_id *id, enum rdma_port
 			   .rcq = c.rcq};
 }
 
-static struct two make_two(enum rdma_port_space space)
+struct two make_two(enum rdma_port_space space)
 {
 	struct two t = {0};
 
 	make_qp(near, space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC);
 	t.listener = listen_at(far, space, &t.port);
-	t.client = resolve(space, t.port);
+	t.client = resolve_at(space, address_at(far, t.port));
 	t.a = queue_pair(near, t.client, space);
 	return t;
 }
 
-static struct cm_call connect_call(const struct two *t, uint8_t length)
+struct cm_call connect_call(const struct two *t, uint8_t length)
 {
 	struct cm_call c = call_of(CM_CONNECT, t->client);
 
@@ -162,8 +152,7 @@ static struct cm_call connect_call(const struct two *t, uint8_t length)
 	return c;
 }
 
-/* As far as the request, which it returns. */
-static struct cm_call request(struct two *t, uint8_t length)
+struct cm_call request(struct two *t, uint8_t length)
 {
 	struct cm_call c = connect_call(t, length), e;
 
@@ -175,7 +164,7 @@ static struct cm_call request(struct two *t, uint8_t length)
 	return e;
 }
 
-static void accept_with(struct two *t, uint8_t length)
+void accept_with(struct two *t, uint8_t length)
 {
 	struct cm_call c = call_of(CM_ACCEPT, t->server);
 
@@ -187,7 +176,7 @@ static void accept_with(struct two *t, uint8_t length)
 	expect_errno("rdma_accept", cm_do(far, &c), 0);
 }
 
-static struct two make_connected(void)
+struct two make_connected(void)
 {
 	struct two t = make_two(RDMA_PS_TCP);
 
@@ -278,7 +267,7 @@ static void nobody_listens(void)
 	make_qp(near, IBV_QPT_RC);
 	t.listener = listen_at(far, RDMA_PS_TCP, &t.port);
 	expect_errno("rdma_destroy_id", simple(far, CM_DESTROY, t.listener), 0);
-	t.client = resolve(RDMA_PS_TCP, t.port);
+	t.client = resolve_at(RDMA_PS_TCP, address_at(far, t.port));
 	queue_pair(near, t.client, RDMA_PS_TCP);
 	c = connect_call(&t, 0);
 	expect_errno("rdma_connect", cm_do(near, &c), 0);
@@ -295,7 +284,7 @@ static void request_is_destroyed(void)
 	event(near, RDMA_CM_EVENT_REJECTED);
 }
 
-static void expect_in_error(struct qp *qp)
+void expect_in_error(struct qp *qp)
 {
 	struct ibv_qp_attr attr;
 
@@ -483,7 +472,7 @@ static void option_unknown(void)
 static void two_events_one_request(void)
 {
 	struct two t = make_connected();
-	struct rdma_cm_id *second = resolve(RDMA_PS_TCP, t.port);
+	struct rdma_cm_id *second = resolve_at(RDMA_PS_TCP, address_at(far, t.port));
 	struct two other = t;
 
 	other.client = second;

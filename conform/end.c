@@ -84,6 +84,25 @@ void end_reset(struct end *e)
 	ask(e, CALL_reset, &c);
 }
 
+enum { DEAD = -2 };
+
+void end_kill(struct end *e)
+{
+	struct call c = {.op = CALL_die};
+
+	if (e->here)
+		lacking("a process of the far end's own");
+	move(e->fd, &c, sizeof(c), put);
+	move(e->fd, &c, 1, read); /* until its end */
+	close(e->fd);
+	e->fd = DEAD;
+}
+
+bool end_is_dead(const struct end *e)
+{
+	return !e->here && e->fd == DEAD;
+}
+
 struct ibv_context *end_context(struct end *e)
 {
 	return e->here->context;
@@ -177,6 +196,17 @@ int try_mr(struct end *e, uint64_t offset, uint64_t length, int access, struct i
 	int error = ask(e, CALL_mr, &c);
 
 	*mr = c.u.mr.mr;
+	*lkey = c.u.mr.lkey;
+	*rkey = c.u.mr.rkey;
+	return error;
+}
+
+int try_big(struct end *e, uint64_t length, int access, uint64_t *address, uint32_t *lkey, uint32_t *rkey)
+{
+	struct call c = {.u.mr = {.length = length, .access = access}};
+	int error = ask(e, CALL_big, &c);
+
+	*address = c.u.mr.offset;
 	*lkey = c.u.mr.lkey;
 	*rkey = c.u.mr.rkey;
 	return error;

@@ -20,6 +20,7 @@ struct end {
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
 	union ibv_gid gid;
+	union ibv_gid gid6; /* of RoCE v2, an IPv6 address of more than a link; zeros: none */
 	uint8_t gid_index;
 	uint64_t arena; /* address */
 	uint32_t lkey, rkey;
@@ -42,6 +43,9 @@ const char *end_open(struct end *end, int fd);
 void end_serve(int fd);
 /* Destroys all that was made since it was opened. */
 void end_reset(struct end *end);
+/* Ends the process of an end by SIGKILL; the next check has another. lacking() if it is this one. */
+void end_kill(struct end *end);
+bool end_is_dead(const struct end *end);
 /* Objects of an end in this process. */
 struct ibv_context *end_context(struct end *end);
 /* An object of this process that end_reset() is to destroy. */
@@ -57,6 +61,8 @@ int try_xrc_srq(struct end *end, const struct ibv_srq_attr *attr, struct ibv_cq 
 		uint32_t *num);
 int try_mr(struct end *end, uint64_t offset, uint64_t length, int access, struct ibv_mr **mr, uint32_t *lkey,
 	   uint32_t *rkey);
+/* A region of its own of that many bytes, in zeros. */
+int try_big(struct end *end, uint64_t length, int access, uint64_t *address, uint32_t *lkey, uint32_t *rkey);
 int try_rereg(struct end *end, struct ibv_mr *mr, int flags, uint64_t offset, uint64_t length, int access,
 	      uint32_t *rkey);
 int try_mw(struct end *end, enum ibv_mw_type type, struct ibv_mw **mw, uint32_t *rkey);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,12 +40,16 @@ static struct ibv_context *open_device(const char *name)
 }
 
 /* The GID to use: that which is wanted, else the first of RoCE v2 with an IPv4 address, else the first of RoCE v2. */
-static int choose_gid(struct here *h, int wanted, union ibv_gid *gid)
+static int choose_gid(struct here *h, int wanted, union ibv_gid *gid, union ibv_gid *gid6)
 {
 	struct ibv_gid_entry entries[256];
 	ssize_t n = ibv_query_gid_table(h->context, entries, COUNT(entries), 0);
 	int chosen = wanted;
 
+	for (ssize_t i = 0; i < n; i++)
+		if (entries[i].gid_type == IBV_GID_TYPE_ROCE_V2 && entries[i].gid.raw[0] != 0xfe &&
+		    memcmp(entries[i].gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12))
+			*gid6 = entries[i].gid;
 	for (ssize_t i = 0; wanted < 0 && i < n; i++) {
 		static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 		bool is_ipv4 = !memcmp(entries[i].gid.raw, mapped, sizeof(mapped));
@@ -80,7 +85,7 @@ static int do_open(struct here *h, struct call *c)
 		return errno;
 	if (ibv_query_device(h->context, &e->attr) || ibv_query_port(h->context, 1, &e->port))
 		return errno ?: EIO;
-	gid = choose_gid(h, c->u.open.gid_wanted, &e->gid);
+	gid = choose_gid(h, c->u.open.gid_wanted, &e->gid, &e->gid6);
 	if (gid < 0)
 		return EINVAL;
 	e->gid_index = (uint8_t)gid;
@@ -358,6 +363,45 @@ static int do_poke(struct here *h, struct call *c)
 static int do_cm(struct here *h, struct call *c)
 {
 	return here_cm(h, &c->u.cm);
+}
+
+/* As a process that is killed: it gives nothing back. */
+static int do_die(struct here *h, struct call *c)
+{
+	kill(getpid(), SIGKILL);
+	return 0;
+}
+
+static void *big_at;
+static size_t big_length;
+
+static int free_big(void *mr)
+{
+	int error = ibv_dereg_mr(mr);
+
+	munmap(big_at, big_length);
+	return error;
+}
+
+/* A region beside the arena, which has memory only where it is written. Its address is u.mr.offset. */
+static int do_big(struct here *h, struct call *c)
+{
+	struct ibv_mr *mr;
+
+	big_length = c->u.mr.length;
+	big_at = mmap(NULL, big_length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (big_at == MAP_FAILED)
+		return errno;
+	mr = ibv_reg_mr(h->pd, big_at, big_length, c->u.mr.access);
+	if (!mr) {
+		munmap(big_at, big_length);
+		return errno ?: EIO;
+	}
+	here_keep(h, mr, (int (*)(void *))free_big);
+	c->u.mr.offset = (uintptr_t)big_at;
+	c->u.mr.lkey = mr->lkey;
+	c->u.mr.rkey = mr->rkey;
+	return 0;
 }
 
 #define CALL_ROW(name) [CALL_##name] = do_##name,

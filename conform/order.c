@@ -16,37 +16,6 @@
 #define THERE 65536u
 #define LONG  65536u
 
-static struct ibv_sge at(uint32_t offset, uint32_t length)
-{
-	return (struct ibv_sge){.addr = near->arena + offset, .length = length, .lkey = near->lkey};
-}
-
-static void do_post(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode opcode, uint32_t here, uint32_t there,
-		    uint32_t length, unsigned flags)
-{
-	struct ibv_sge sge = at(here, length);
-	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = opcode, .send_flags = flags, .sg_list = &sge, .num_sge = 1};
-	int error;
-
-	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = far->arena + there;
-		wr.wr.atomic.rkey = far->rkey;
-		wr.wr.atomic.compare_add = 1;
-	} else {
-		wr.wr.rdma.remote_addr = far->arena + there;
-		wr.wr.rdma.rkey = far->rkey;
-	}
-	error = post(&p->a, &wr);
-	if (error)
-		lacking("the operation: %s", errno_name(error));
-}
-
-static void no_atomics_is_lacking(void)
-{
-	if (near->attr.atomic_cap == IBV_ATOMIC_NONE)
-		lacking("atomics");
-}
-
 static void write_then_send(void)
 {
 	struct pair p = make_pair(IBV_QPT_RC);
@@ -54,8 +23,8 @@ static void write_then_send(void)
 	for (unsigned n = 1; n <= 40; n++) {
 		fill(near, HERE, LONG, n);
 		expect_errno("ibv_post_recv", post_receive(&p.b, n, 0, 64), 0);
-		do_post(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, 0);
-		do_post(&p, n, IBV_WR_SEND, 0, 0, 8, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, 0);
+		post_op(&p, n, IBV_WR_SEND, 0, 0, 8, IBV_SEND_SIGNALED);
 		expect_status(far, p.b.rcq, n, IBV_WC_SUCCESS);
 		if (!has_pattern(far, THERE, LONG, n))
 			wrong("round %u: the receive is complete, and the WRITE before it is not", n);
@@ -70,8 +39,8 @@ static void write_then_imm(void)
 	for (unsigned n = 1; n <= 40; n++) {
 		fill(near, HERE, LONG, n);
 		expect_errno("ibv_post_recv", post_receive(&p.b, n, 0, 64), 0);
-		do_post(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, LONG - 8, 0);
-		do_post(&p, n, IBV_WR_RDMA_WRITE_WITH_IMM, HERE + LONG - 8, THERE + LONG - 8, 8, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, LONG - 8, 0);
+		post_op(&p, n, IBV_WR_RDMA_WRITE_WITH_IMM, HERE + LONG - 8, THERE + LONG - 8, 8, IBV_SEND_SIGNALED);
 		expect_status(far, p.b.rcq, n, IBV_WC_SUCCESS);
 		if (!has_pattern(far, THERE, LONG, n))
 			wrong("round %u: the immediate is here, and the bytes are not", n);
@@ -86,8 +55,8 @@ static void write_then_write(void)
 	fill(near, HERE, LONG, 1);
 	fill(near, HERE + LONG, LONG, 2);
 	for (uint64_t n = 1; n <= 20; n++) {
-		do_post(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, 0);
-		do_post(&p, n, IBV_WR_RDMA_WRITE, HERE + LONG, THERE, LONG, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, 0);
+		post_op(&p, n, IBV_WR_RDMA_WRITE, HERE + LONG, THERE, LONG, IBV_SEND_SIGNALED);
 		expect_status(near, p.a.scq, n, IBV_WC_SUCCESS);
 		if (!has_pattern(far, THERE, LONG, 2))
 			wrong("bytes of the first WRITE are there after the second");
@@ -100,8 +69,8 @@ static void write_then_read(void)
 
 	for (unsigned n = 1; n <= 20; n++) {
 		fill(near, HERE, 8192, n);
-		do_post(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, 8192, 0);
-		do_post(&p, n, IBV_WR_RDMA_READ, HERE + LONG, THERE, 8192, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, 8192, 0);
+		post_op(&p, n, IBV_WR_RDMA_READ, HERE + LONG, THERE, 8192, IBV_SEND_SIGNALED);
 		expect_status(near, p.a.scq, n, IBV_WC_SUCCESS);
 		if (!has_pattern(near, HERE + LONG, 8192, n))
 			wrong("the READ has bytes of before the WRITE");
@@ -113,11 +82,11 @@ static void atomic_then_read(void)
 	struct pair p = make_pair(IBV_QPT_RC);
 	uint64_t value = 0, seen;
 
-	no_atomics_is_lacking();
+	need_atomics();
 	poke(far, THERE, 8, &value);
 	for (uint64_t n = 1; n <= 20; n++) {
-		do_post(&p, n, IBV_WR_ATOMIC_FETCH_AND_ADD, HERE, THERE, 8, 0);
-		do_post(&p, n, IBV_WR_RDMA_READ, HERE + 64, THERE, 8, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_ATOMIC_FETCH_AND_ADD, HERE, THERE, 8, 0);
+		post_op(&p, n, IBV_WR_RDMA_READ, HERE + 64, THERE, 8, IBV_SEND_SIGNALED);
 		expect_status(near, p.a.scq, n, IBV_WC_SUCCESS);
 		peek(near, HERE + 64, 8, &seen);
 		expect("the value that is read", (long)seen, (long)n);
@@ -132,8 +101,8 @@ static void read_fence_send(void)
 	for (unsigned n = 1; n <= 8; n++) {
 		fill(near, HERE, LONG, 9);
 		expect_errno("ibv_post_recv", post_receive(&p.b, n, 4 * THERE, LONG), 0);
-		do_post(&p, n, IBV_WR_RDMA_READ, HERE, THERE, LONG, 0);
-		do_post(&p, n, IBV_WR_SEND, HERE, 0, LONG, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
+		post_op(&p, n, IBV_WR_RDMA_READ, HERE, THERE, LONG, 0);
+		post_op(&p, n, IBV_WR_SEND, HERE, 0, LONG, IBV_SEND_SIGNALED | IBV_SEND_FENCE);
 		expect_status(far, p.b.rcq, n, IBV_WC_SUCCESS);
 		if (!has_pattern(far, 4 * THERE, LONG, 4))
 			wrong("the SEND has bytes of before the READ");
@@ -146,11 +115,11 @@ static void atomics_of_two(void)
 	struct pair p = make_pair(IBV_QPT_RC), q = make_pair(IBV_QPT_RC);
 	uint64_t value = 0;
 
-	no_atomics_is_lacking();
+	need_atomics();
 	poke(far, THERE, 8, &value);
 	for (uint64_t n = 1; n <= 50; n++) {
-		do_post(&p, n, IBV_WR_ATOMIC_FETCH_AND_ADD, HERE, THERE, 8, IBV_SEND_SIGNALED);
-		do_post(&q, n, IBV_WR_ATOMIC_FETCH_AND_ADD, HERE + 64, THERE, 8, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_ATOMIC_FETCH_AND_ADD, HERE, THERE, 8, IBV_SEND_SIGNALED);
+		post_op(&q, n, IBV_WR_ATOMIC_FETCH_AND_ADD, HERE + 64, THERE, 8, IBV_SEND_SIGNALED);
 		expect_status(near, p.a.scq, n, IBV_WC_SUCCESS);
 		expect_status(near, q.a.scq, n, IBV_WC_SUCCESS);
 	}
@@ -166,7 +135,7 @@ static void in_post_order(void)
 
 	expect_errno("ibv_post_recv", post_receive(&p.b, 1, 4 * THERE, LONG), 0);
 	for (uint64_t n = 0; n < COUNT(opcodes); n++)
-		do_post(&p, n, opcodes[n], HERE, THERE, n & 1 ? 8 : LONG, IBV_SEND_SIGNALED);
+		post_op(&p, n, opcodes[n], HERE, THERE, n & 1 ? 8 : LONG, IBV_SEND_SIGNALED);
 	for (uint64_t n = 0; n < COUNT(opcodes); n++)
 		expect_status(near, p.a.scq, n, IBV_WC_SUCCESS);
 }
@@ -178,7 +147,7 @@ static void in_send_order(void)
 	for (uint64_t n = 1; n <= 15; n++)
 		expect_errno("ibv_post_recv", post_receive(&p.b, n, THERE, 16384), 0);
 	for (uint32_t n = 1; n <= 15; n++)
-		do_post(&p, n, IBV_WR_SEND, HERE, 0, n * 1000, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_SEND, HERE, 0, n * 1000, IBV_SEND_SIGNALED);
 	for (uint32_t n = 1; n <= 15; n++)
 		expect("byte_len", (long)expect_status(far, p.b.rcq, n, IBV_WC_SUCCESS).byte_len, n * 1000);
 }
@@ -189,7 +158,7 @@ static void many_reads(void)
 
 	fill(far, THERE, 15 * 4096, 6);
 	for (uint32_t n = 0; n < 15; n++)
-		do_post(&p, n, IBV_WR_RDMA_READ, HERE + n * 4096, THERE + n * 4096, 4096, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_RDMA_READ, HERE + n * 4096, THERE + n * 4096, 4096, IBV_SEND_SIGNALED);
 	for (uint32_t n = 0; n < 15; n++)
 		expect_status(near, p.a.scq, n, IBV_WC_SUCCESS);
 	if (!has_pattern(near, HERE, 15 * 4096, 6))
@@ -199,7 +168,7 @@ static void many_reads(void)
 static void bad_in_list(void)
 {
 	struct pair p = make_pair(IBV_QPT_RC);
-	struct ibv_sge sge = at(HERE, 8), sges[CALL_SGES + 1];
+	struct ibv_sge sge = near_at(HERE, 8), sges[CALL_SGES + 1];
 	struct ibv_send_wr wr[3] = {0}, *bad = NULL;
 	struct ibv_wc wc;
 
@@ -214,7 +183,7 @@ static void bad_in_list(void)
 		wr[i].wr.rdma.rkey = far->rkey;
 	}
 	for (int i = 0; i <= CALL_SGES; i++)
-		sges[i] = at(HERE, 1);
+		sges[i] = near_at(HERE, 1);
 	wr[1].sg_list = sges;
 	wr[1].num_sge = (int)p.a.cap.max_send_sge + 1;
 	if (wr[1].num_sge > CALL_SGES + 1)
@@ -280,8 +249,8 @@ static void extended_poll(void)
 	struct pair p = make_extended(&init, &cq, 0);
 	int error;
 
-	do_post(&p, 5, IBV_WR_RDMA_READ, HERE, THERE, 48, IBV_SEND_SIGNALED);
-	do_post(&p, 6, IBV_WR_RDMA_WRITE, HERE, THERE, 48, IBV_SEND_SIGNALED);
+	post_op(&p, 5, IBV_WR_RDMA_READ, HERE, THERE, 48, IBV_SEND_SIGNALED);
+	post_op(&p, 6, IBV_WR_RDMA_WRITE, HERE, THERE, 48, IBV_SEND_SIGNALED);
 	expect_errno("ibv_start_poll", start_poll(cq), 0);
 	expect("wr_id", (long)cq->wr_id, 5);
 	expect("status", cq->status, IBV_WC_SUCCESS);
@@ -332,7 +301,7 @@ static void extended_time(void)
 	uint64_t before = 0;
 
 	for (uint64_t n = 1; n <= 4; n++) {
-		do_post(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, 48, IBV_SEND_SIGNALED);
+		post_op(&p, n, IBV_WR_RDMA_WRITE, HERE, THERE, 48, IBV_SEND_SIGNALED);
 		expect_errno("ibv_start_poll", start_poll(cq), 0);
 		if (ibv_wc_read_completion_ts(cq) < before)
 			wrong("time goes back");
@@ -406,7 +375,7 @@ static void builder_abort(void)
 	ibv_wr_abort(qx);
 	if (poll_cq(near, p.a.scq, 5, &wc))
 		wrong("a request that was aborted has a completion");
-	do_post(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
+	post_op(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
 	expect_status(near, p.a.scq, 2, IBV_WC_SUCCESS);
 }
 
@@ -427,7 +396,7 @@ static void builder_full(void)
 	if (error == ENOSPC)
 		unusual("ENOSPC");
 	expect_errno("ibv_wr_complete", error, ENOMEM);
-	do_post(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
+	post_op(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
 	expect_status(near, p.a.scq, 2, IBV_WC_SUCCESS);
 }
 
@@ -466,7 +435,7 @@ static void threads_poll(void)
 		pthread_create(&threads[i], NULL, poll_thread, NULL);
 	for (int i = 0; i < POLLED && now() < until;) {
 		if (i - polled.total < 12)
-			do_post(&p, (uint64_t)i++, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
+			post_op(&p, (uint64_t)i++, IBV_WR_RDMA_WRITE, HERE, THERE, 8, IBV_SEND_SIGNALED);
 		else
 			sched_yield();
 	}
@@ -493,13 +462,13 @@ static void forked(void)
 	if (!child)
 		_exit(7);
 	fill(near, HERE, LONG, 2); /* copied on write, if the child still has it */
-	do_post(&p, 1, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, IBV_SEND_SIGNALED);
+	post_op(&p, 1, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, IBV_SEND_SIGNALED);
 	expect_status(near, p.a.scq, 1, IBV_WC_SUCCESS);
 	if (!has_pattern(far, THERE, LONG, 2))
 		wrong("bytes of before fork() are sent");
 	if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7)
 		wrong("the child did not end by _exit()");
-	do_post(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, IBV_SEND_SIGNALED);
+	post_op(&p, 2, IBV_WR_RDMA_WRITE, HERE, THERE, LONG, IBV_SEND_SIGNALED);
 	expect_status(near, p.a.scq, 2, IBV_WC_SUCCESS);
 }
 

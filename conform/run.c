@@ -149,6 +149,8 @@ static void run_check(const struct group *group, unsigned i)
 	outcome->ms = (unsigned)((now() - start) / 1000000);
 }
 
+enum { KILLED = 4 }; /* exit status of the process of a group: a check has killed the far end; another begins */
+
 /* The process of a group. */
 static _Noreturn void run_group(struct task *task)
 {
@@ -176,6 +178,10 @@ static _Noreturn void run_group(struct task *task)
 			continue;
 		}
 		run_check(task->group, task->at);
+		if (end_is_dead(far)) {
+			task->at++;
+			_exit(KILLED);
+		}
 		if (sigsetjmp(ended, 1)) /* the far end has ended */
 			_exit(3);
 		end_reset(near);
@@ -236,7 +242,7 @@ static void watch(struct task *task)
 		if (WIFEXITED(status) && !WEXITSTATUS(status))
 			task->pid = 0;
 		else
-			resume(task, how);
+			resume(task, WIFEXITED(status) && WEXITSTATUS(status) == KILLED ? NULL : how);
 	} else if (now() - since > options.seconds * 1000000000ull) {
 		snprintf(how, sizeof(how), "it hangs: no end within %u s", options.seconds);
 		kill(-task->pid, SIGKILL);

@@ -338,6 +338,39 @@ struct pair make_pair(enum ibv_qp_type type)
 	return p;
 }
 
+struct ibv_sge near_at(uint32_t offset, uint32_t length)
+{
+	return (struct ibv_sge){.addr = near->arena + offset, .length = length, .lkey = near->lkey};
+}
+
+void post_op(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode opcode, uint32_t here, uint32_t there, uint32_t length,
+	     unsigned flags)
+{
+	struct ibv_sge sge = near_at(here, length);
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = opcode, .send_flags = flags, .sg_list = &sge, .num_sge = 1};
+	bool adds = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	int error;
+
+	if (adds || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = far->arena + there;
+		wr.wr.atomic.rkey = far->rkey;
+		wr.wr.atomic.compare_add = adds;
+		wr.wr.atomic.swap = wr_id;
+	} else {
+		wr.wr.rdma.remote_addr = far->arena + there;
+		wr.wr.rdma.rkey = far->rkey;
+	}
+	error = post(&p->a, &wr);
+	if (error)
+		lacking("the operation: %s", errno_name(error));
+}
+
+void need_atomics(void)
+{
+	if (near->attr.atomic_cap == IBV_ATOMIC_NONE)
+		lacking("atomics");
+}
+
 struct ibv_wc completion(struct end *e, struct ibv_cq *cq)
 {
 	struct ibv_wc wc;

@@ -36,6 +36,14 @@ struct pair {
 struct pair make_pair(enum ibv_qp_type type);
 void connect_pair(struct pair *pair);
 
+struct ibv_sge near_at(uint32_t offset, uint32_t length); /* of the arena */
+/* Posts a request of RC from the near arena to the far one; a SEND has no `there`. An atomic adds 1, or swaps 0 for
+ * wr_id. lacking() if it is refused. */
+void post_op(struct pair *p, uint64_t wr_id, enum ibv_wr_opcode opcode, uint32_t here, uint32_t there, uint32_t length,
+	     unsigned flags);
+/* lacking() if the device has no atomics. */
+void need_atomics(void);
+
 /* Waits for a completion and checks it; ends the check if there is none. */
 struct ibv_wc completion(struct end *end, struct ibv_cq *cq);
 struct ibv_wc expect_status(struct end *end, struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);

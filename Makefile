@@ -40,7 +40,7 @@ ninja = ninja -j$(JOBS) -C
 
 all:
 	$(packages) $(BUILD_PACKAGES)
-	@$(call setup,$(BUILD),-Dtests=false) && $(call prefix,$(BUILD)) && $(ninja) $(BUILD)
+	@$(call setup,$(BUILD),-Dtests=false) && $(call prefix,$(BUILD)) && $(ninja) $(BUILD) installed
 
 # $(call setup,directory,options): configures it, unless that has been done
 setup = { test -e $(1)/build.ninja || meson setup $(1) --prefix=$(PREFIX) $(2) $(MESON_OPTIONS); }
@@ -58,8 +58,10 @@ comma = ,
 demo:
 	$(packages) $(DEMO_PACKAGES)
 	@echo "Building uroce in $(BUILD)/"
-	@log=$$(mktemp); { $(call setup,$(BUILD),-Dtests=false) && $(ninja) $(BUILD) uroce liburoce.so.1; } >$$log 2>&1 || \
-		{ cat $$log; rm -f $$log; exit 1; }; rm -f $$log
+	@log=$$(mktemp); $(call setup,$(BUILD),-Dtests=false) >$$log 2>&1 || { cat $$log; rm -f $$log; exit 1; }; \
+	if [ -t 1 ]; then NINJA_STATUS='%f of %t: ' $(ninja) $(BUILD) uroce liburoce.so.1; \
+	else $(ninja) $(BUILD) uroce liburoce.so.1 >$$log 2>&1 || { cat $$log; false; }; fi; \
+	result=$$?; rm -f $$log; exit $$result
 	@$(BUILD)/uroce demo
 
 # All tests, then all again under the sanitizers (which do less of what takes long: UROCE_QUICK). Everything is

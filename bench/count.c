@@ -40,7 +40,7 @@ enum {
 
 /* What one end tells the other. */
 struct card {
-	uint32_t rc, ud, sleeper, rkey;
+	uint32_t rc, ud, sleeper, shared, rkey;
 	uint64_t address;
 };
 
@@ -51,6 +51,7 @@ static bool counting;
 static struct plain plain;
 static struct ibv_comp_channel *channel;
 static struct ibv_qp *rc, *ud, *sleeper; /* sleeper: RC, completions by events */
+static struct ibv_qp *shared;		 /* RC, receives of an SRQ */
 static struct ibv_qp *qp;		 /* in use */
 static struct ibv_ah *ah;
 static struct card peer;
@@ -177,7 +178,7 @@ static void post_receives(int count)
 		wr[i] = (struct ibv_recv_wr){.next = i + 1 < count ? &wr[i + 1] : NULL, .sg_list = &sge, .num_sge = 1};
 	count_from_zero();
 	count_toggle();
-	error = ibv_post_recv(qp, wr, &bad);
+	error = qp->srq ? ibv_post_srq_recv(qp->srq, wr, &bad) : ibv_post_recv(qp, wr, &bad);
 	count_toggle();
 	count_report("receive");
 	need(!error, "ibv_post_recv");
@@ -190,7 +191,7 @@ static int look_at(const struct ibv_wc *wc, int count)
 
 	for (int i = 0; i < count; i++) {
 		need(wc[i].status == IBV_WC_SUCCESS, ibv_wc_status_str(wc[i].status));
-		received += wc[i].opcode == IBV_WC_RECV;
+		received += (wc[i].opcode & IBV_WC_RECV) != 0;
 	}
 	outstanding -= count - received;
 	return received;
@@ -262,9 +263,9 @@ static void write_8_chain(void)
 	meet();
 }
 
-static void send_some(int count)
+static void send_some(enum ibv_wr_opcode opcode, int count)
 {
-	post(IBV_WR_SEND, 64, count);
+	post(opcode, 64, count);
 	pass();
 	await_turn();
 	poll_for(count, false);
@@ -291,7 +292,12 @@ static void take_some(int count)
 
 static void send_64(void)
 {
-	send_some(1);
+	send_some(IBV_WR_SEND, 1);
+}
+
+static void write_imm(void)
+{
+	send_some(IBV_WR_RDMA_WRITE_WITH_IMM, 1);
 }
 
 /* A datagram is complete when it has left, which may be in the poll. The poll that finds nothing takes in the target's
@@ -319,7 +325,7 @@ static void take_64(void)
 
 static void send_64_chain(void)
 {
-	send_some(CHAIN);
+	send_some(IBV_WR_SEND, CHAIN);
 }
 
 static void take_64_chain(void)
@@ -395,6 +401,8 @@ static const struct {
 } operations[] = {
 	{"send", &rc, {send_64, take_64}},
 	{"send_chain", &rc, {send_64_chain, take_64_chain}},
+	{"srq", &shared, {send_64, take_64}},
+	{"write_imm", &rc, {write_imm, take_64}},
 	{"ping_pong", &rc, {ping, pong}},
 	{"ud", &ud, {send_datagram, take_datagram}},
 	{"event", &sleeper, {send_to_sleeper, take_by_event}},
@@ -428,6 +436,21 @@ static struct ibv_context *open_loopback(void)
 	return context;
 }
 
+/* RC, with an SRQ. */
+static struct ibv_qp *open_shared(void)
+{
+	struct ibv_srq_init_attr with = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	struct ibv_qp_init_attr init = {.send_cq = plain.cq,
+					.recv_cq = plain.cq,
+					.srq = ibv_create_srq(plain.pd, &with),
+					.qp_type = IBV_QPT_RC,
+					.cap = {.max_send_wr = DEPTH, .max_send_sge = 1}};
+	struct ibv_qp *made = init.srq ? ibv_create_qp(plain.pd, &init) : NULL;
+
+	need(made, "a QP with an SRQ");
+	return made;
+}
+
 static void open_all(void)
 {
 	struct ibv_context *context = open_loopback();
@@ -445,6 +468,7 @@ static void open_all(void)
 	plain.mr = ibv_reg_mr(plain.pd, memory, SIZE, ACCESS);
 	need(plain.mr, "ibv_reg_mr");
 	rc = plain_qp(&plain, DEPTH, DEPTH);
+	shared = open_shared();
 	init.send_cq = init.recv_cq = plain.cq;
 	ud = ibv_create_qp(plain.pd, &init);
 	need(ud, "ibv_create_qp");
@@ -458,7 +482,12 @@ static void open_all(void)
 
 static void exchange_cards(void)
 {
-	struct card mine = {rc->qp_num, ud->qp_num, sleeper->qp_num, plain.mr->rkey, (uintptr_t)memory};
+	struct card mine = {.rc = rc->qp_num,
+			    .ud = ud->qp_num,
+			    .sleeper = sleeper->qp_num,
+			    .shared = shared->qp_num,
+			    .rkey = plain.mr->rkey,
+			    .address = (uintptr_t)memory};
 
 	need(write(to_peer, &mine, sizeof(mine)) == sizeof(mine), "write");
 	need(read(from_peer, &peer, sizeof(peer)) == sizeof(peer), "the other end is gone");
@@ -472,6 +501,7 @@ static void connect_all(void)
 
 	plain_connect(&plain, rc, peer.rc);
 	plain_connect(&plain, sleeper, peer.sleeper);
+	plain_connect(&plain, shared, peer.shared);
 	need(!ibv_modify_qp(rc, &more, IBV_QP_ACCESS_FLAGS), "access flags");
 	need(!ibv_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), "to INIT");
 	attr.qp_state = IBV_QPS_RTR;
@@ -486,6 +516,8 @@ static void connect_all(void)
 	qp = ud;
 	post_receives(CHAIN);
 	qp = sleeper;
+	post_receives(CHAIN);
+	qp = shared;
 	post_receives(CHAIN);
 	meet();
 }

@@ -147,7 +147,7 @@ bool has_receive(struct qp *qp)
 	if (!qp->srq)
 		return qp->rq.head != qp->rq.tail;
 	lock_take(&qp->srq->rq.lock);
-	any = qp->srq->rq.head != qp->srq->rq.tail;
+	any = rq_posted(&qp->srq->rq);
 	lock_drop(&qp->srq->rq.lock);
 	return any;
 }
@@ -218,12 +218,15 @@ static void flush_receives(struct qp *qp)
 {
 	struct responder *r = &qp->resp;
 	uint32_t position;
+	uint64_t wr_id;
 
 	if (r->has_recv)
 		flush_receive(qp, r->recv_position, r->recv->wr_id);
 	r->has_recv = false;
 	while (rq_take(&qp->rq, NULL, r->recv, &position))
 		flush_receive(qp, position, r->recv->wr_id);
+	while (qp->rq.of_srq && srq_take_claimed(qp->srq, qp->index, &position, &wr_id))
+		flush_receive(qp, position, wr_id);
 }
 
 void flush(struct qp *qp)
@@ -244,6 +247,12 @@ bool settles_first(struct qp *qp)
 	return qp->rq.settling;
 }
 
+void srq_is_left(struct qp *qp)
+{
+	if (qp->srq)
+		qp->hca->ops->qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
 NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	void
 	enter_error(struct qp *qp)
@@ -261,9 +270,8 @@ NO_LOCK_ANALYSIS /* called with qp->lock held, like all functions here */
 	responder_drop_early(qp);
 	retry_reset(qp);
 	flush(qp);
-	/* from here on the SRQ's owner may free what this QP used of it */
-	if (qp->srq)
-		qp->hca->ops->qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+	if (!qp->rq.settling)
+		srq_is_left(qp);
 }
 
 void fail_with_event(struct qp *qp, enum ibv_event_type event)

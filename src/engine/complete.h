@@ -83,6 +83,9 @@ static inline __attribute__((always_inline)) void complete_posted(struct qp *qp,
 
 /* Moves the QP to ERR: everything outstanding is flushed. */
 void enter_error(struct qp *qp);
+/* The QP, which is in ERR, uses no receive of its SRQ any more: tells the program so, which may then free what the QP
+ * used of it. */
+void srq_is_left(struct qp *qp);
 /* Completes the requests in the send queue with WR_FLUSH_ERR. */
 void flush_sends(struct qp *qp);
 /* Moves the QP to ERR, after an asynchronous event. */

@@ -77,10 +77,12 @@ void completer_settle(struct qp *qp)
 void engine_settled(struct qp *qp)
 {
 	qp->rq.settling = false;
-	if (qp->state == IBV_QPS_ERR)
+	if (qp->state == IBV_QPS_ERR) {
 		flush(qp);
-	else
+		srq_is_left(qp);
+	} else {
 		completer_settle(qp);
+	}
 }
 
 /* Requests a missing response again from there, once for each gap. Responses that were in flight at that time arrive

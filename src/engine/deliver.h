@@ -78,7 +78,7 @@ FAST_INLINE bool deliver_begin(struct qp *qp, const struct ibv_send_wr *wr, stru
 			deliver_describe(qp, wr, p);
 			return true;
 		}
-		reach_leave(qp->reach);
+		reach_undeliver(qp->reach, &qp->reach_pair);
 	}
 	if (d->mr)
 		mr_put(d->mr);
@@ -130,7 +130,7 @@ FAST_INLINE void deliver_end(struct qp *qp, const struct ibv_send_wr *first, str
 /* Undoes deliver_begin(), as the peer cannot be told. */
 FAST_INLINE void deliver_abandon(struct qp *qp, struct delivery *d)
 {
-	reach_leave(qp->reach);
+	reach_undeliver(qp->reach, &qp->reach_pair);
 	if (d->mr)
 		mr_put(d->mr);
 }

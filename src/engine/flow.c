@@ -368,7 +368,7 @@ static uint32_t receives_for(struct qp *qp, const struct packet *credit_request,
 
 	lock_take(&rq->lock);
 	pass_time(rq, now);
-	posted = rq->tail - rq->head;
+	posted = rq_posted(rq);
 	p = flow_credit(qp, credit_request->src_qpn, from);
 	if (!p || !p->asked_at) {
 		p = replace(qp, rq, credit_request->src_qpn, from);

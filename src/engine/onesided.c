@@ -516,7 +516,7 @@ static bool deliver_send(struct qp *qp, const struct access *e)
 	if (span.at) {
 		done = engine_onesided_perform(qp, e, &span, &hold);
 		if (!done)
-			reach_leave(qp->reach);
+			reach_undeliver(qp->reach, &qp->reach_pair);
 	}
 	let_go(&hold);
 	return done;

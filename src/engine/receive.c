@@ -320,7 +320,25 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 
 /* ---- messages that are delivered ---- */
 
-/* A message that is done for its sender, and in its place. False: no message can be there, so the peer is broken. */
+/* Takes a message that is done for its sender, and in its place: a receive of the SRQ. False: no message can be there,
+ * so the peer is broken. */
+static __attribute__((noinline)) bool take_claimed(struct qp *qp, const struct packet *p, struct cq_poller *poller)
+{
+	bool has_imm = p->opcode != OP_SEND_ONLY, is_write = has_imm && p->opcode == OP_WRITE_ONLY_IMM;
+	uint64_t wr_id;
+
+	if (unlikely(qp->resp.has_recv ||
+		     !srq_claimed(qp->srq, p->position, qp->index, is_write ? 0 : p->length, &wr_id)))
+		return false;
+	trace(match, qp->base.qp_num, p->position, wr_id, p->psn.v, 0, 0);
+	qp->req.peer_spoke = true;
+	qp->rq.psns++;
+	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
+		 cqe_of_message(qp, p, wr_id, p->position, has_imm, is_write));
+	return true;
+}
+
+/* The same for a receive of the QP. */
 static inline __attribute__((always_inline)) bool take_delivered(struct qp *qp, const struct packet *p,
 								 struct cq_poller *poller)
 {
@@ -332,7 +350,7 @@ static inline __attribute__((always_inline)) bool take_delivered(struct qp *qp, 
 	__builtin_prefetch(sq_at(&qp->sq, qp->sq.tail), 1); /* the program may be about to answer */
 	if (unlikely(p->position != rq->head || rq->head == rq->tail || (p->length > recv->length && !is_write) ||
 		     qp->resp.has_recv || qp->srq))
-		return false;
+		return qp->srq && take_claimed(qp, p, poller);
 	cqe = cqe_of_message(qp, p, recv->wr_id, rq->head, has_imm, is_write);
 	qp->req.peer_spoke = true;
 	rq->head++;

@@ -234,7 +234,7 @@ static void put_srqs(const struct stat_view *v)
 			row.device = device_number(v, srq->base.context);
 			row.number = srq->number;
 			row.depth = srq->rq.depth;
-			row.posted = srq->rq.tail - srq->rq.head;
+			row.posted = rq_posted(&srq->rq);
 			row.limit = srq->limit;
 			row.pd = srq->pd->handle;
 			row.cq = cq_handle(srq->cq);

@@ -10,45 +10,11 @@
 #include <unistd.h>
 
 #include "base/memfd.h"
-#include "memory/shareable.h"
-#include "memory/import.h"
 #include "memory/copy.h"
 #include "memory/fault.h"
 #include "memory/guarded.h"
-#include "memory/inside.h"
+#include "memory/reach_table.h"
 #include "memory/tuned.h"
-
-/* One extent of the local peer's arena, mapped here from its beginning. A view only grows: `length` is stored after
- * `at`. */
-struct view {
-	_Atomic(char *) at;
-	_Atomic uint64_t length;
-};
-
-#define VIEW_CHUNK 1024u
-
-#define NOBODY UINT64_MAX
-
-struct reach {
-	struct share_table *table;
-	struct share_visitor *hazards; /* the hazard counters of this process, in the table */
-	struct share *own;
-	_Atomic uint64_t identity; /* of this process, for the check of `admitted`; NOBODY: the local peer is dead.
-				      Relaxed: a stale value does no harm */
-	uint64_t its_identity;
-	struct key_code code;
-	bool self;
-	bool fenced; /* an access needs a fence, as membarrier() does not order it */
-	bool process_vm;
-	uint16_t slot;
-	pid_t pid;
-	int arena;
-	struct lock lock; /* guards creating views */
-	_Atomic(struct view *) view[EXTENTS / VIEW_CHUNK];
-	struct iovec *old GUARDED_BY(&lock); /* views that were replaced by longer ones: unmapped at the end */
-	uint32_t olds GUARDED_BY(&lock);
-	struct importer importer;
-};
 
 /* ---- opening ---- */
 
@@ -64,15 +30,23 @@ static bool probe_process_vm(const struct reach *r)
 	return !reach_no_process_vm && (process_vm_readv(r->pid, &here, 1, &there, 1, 0) >= 0 || errno == EFAULT);
 }
 
-/* Maps the hazard counters of this process, and whatever else is in that page. */
-static int map_hazards(struct reach *r, int fd)
+/* Maps a part of what visitors write. */
+static int map_written(struct reach *r, int fd, uint64_t offset, uint64_t size)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = max_of(page, (uint64_t)sizeof(struct share_visitor));
-	uint64_t offset = (r->own->slot * sizeof(struct share_visitor)) & ~(size - 1);
 	char *at = (char *)r->table->visitor + offset;
 
 	return mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED ? -errno
 													       : 0;
+}
+
+/* Maps the hazard counters of this process, and whatever else is in that page; and the claims. */
+static int map_hazards(struct reach *r, int fd)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = max_of(page, (uint64_t)sizeof(struct share_visitor));
+	uint64_t offset = (r->own->slot * sizeof(struct share_visitor)) & ~(size - 1);
+
+	return map_written(r, fd, offset, size)
+		       ?: map_written(r, fd, sizeof(r->table->visitor), sizeof(r->table->claims));
 }
 
 static int map_table(struct reach *r, const int fd[SHARE_FDS])
@@ -80,8 +54,7 @@ static int map_table(struct reach *r, const int fd[SHARE_FDS])
 	struct share_table *t;
 	int err;
 
-	if (!memfd_is_fixed(fd[SHARE_FD_TABLE], sizeof(*t)) ||
-	    !memfd_is_fixed(fd[SHARE_FD_VISITOR], sizeof(t->visitor)) ||
+	if (!memfd_is_fixed(fd[SHARE_FD_TABLE], sizeof(*t)) || !memfd_is_fixed(fd[SHARE_FD_VISITOR], SHARE_WRITTEN) ||
 	    (fd[SHARE_FD_ARENA] >= 0 && !memfd_is_fixed(fd[SHARE_FD_ARENA], (uint64_t)EXTENTS << EXTENT_SHIFT)))
 		return -EPROTO;
 	t = mmap(NULL, sizeof(*t), PROT_READ, MAP_SHARED | MAP_NORESERVE, fd[SHARE_FD_TABLE], 0);
@@ -292,47 +265,12 @@ static char *mapped_at(struct reach *r, uint64_t offset, uint64_t length)
 
 /* ---- accesses ---- */
 
-/* Makes the hazard counter of this thread odd. False: it has none, is in a child of fork(), or is not admitted. */
-static inline bool reach_begin(struct reach *r)
-{
-	uint32_t hazard = hazard_number;
-	_Atomic uint32_t *count;
-
-	/* false for 0 and NO_HAZARD */
-	if (unlikely(hazard - 1 >= SHARE_HAZARDS || atomic_load_explicit(&r->own->inert, memory_order_relaxed)))
-		return false;
-	/* acquire pairs with share_admit(): from then on the hazard counters belong to this process */
-	if (unlikely(atomic_load_explicit(&r->hazards->admitted, memory_order_acquire) !=
-		     atomic_load_explicit(&r->identity, memory_order_relaxed)))
-		return false;
-	count = &r->hazards->hazard[hazard - 1].count;
-	if (unlikely(r->fenced)) {
-		/* sequentially consistent, with share_close_region(): either this thread sees that the key is gone, or
-		 * share_settle() sees the odd counter */
-		atomic_fetch_add_explicit(count, 1, memory_order_seq_cst);
-	} else {
-		/* only this thread writes it. The barrier of share_settle() orders it before what follows */
-		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
-		atomic_signal_fence(memory_order_seq_cst);
-	}
-	return true;
-}
-
 void reach_leave(struct reach *r)
 {
 	_Atomic uint32_t *count = &r->hazards->hazard[hazard_number - 1].count;
 
 	/* release pairs with share_settle(): the access is complete */
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_release);
-}
-
-static bool qp_is_open(const struct share_qp *qp, const struct reach_pair *pair, unsigned access)
-{
-	/* acquire pairs with share_open_qp(); sequentially consistent for accesses with a fence */
-	unsigned open = atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_seq_cst);
-
-	return (open & access) == access && (open & SHARE_QP_OPEN) && share_qp_pair(qp) == pair->pair;
 }
 
 bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
@@ -345,28 +283,6 @@ bool reach_contradicts(const struct reach *r, const struct reach_pair *pair)
 	/* acquire pairs with share_open_qp() */
 	return atomic_load_explicit(&((struct share_qp *)qp)->open, memory_order_acquire) & SHARE_QP_OPEN &&
 	       share_qp_pair(qp) != pair->pair;
-}
-
-/* Copies the entry but for its key, as the local peer may change it. */
-static bool copy_region(struct reach *r, uint32_t key, struct share_region *copy)
-{
-	uint32_t index = key_index(&r->code, key);
-	const struct share_region *region;
-
-	if (unlikely(index >= SHARE_REGIONS || !key))
-		return false;
-	region = &r->table->region[index];
-	/* as qp_is_open(), with share_open_region() */
-	if (atomic_load_explicit(&((struct share_region *)region)->key, memory_order_seq_cst) != key)
-		return false;
-	memcpy(&copy->access, &region->access, sizeof(*copy) - offsetof(struct share_region, access));
-	__asm__ volatile("" : : : "memory"); /* nothing is read there again */
-	return true;
-}
-
-static bool region_has(const struct share_region *region, uint64_t va, uint64_t length)
-{
-	return va >= region->iova && length <= region->length && va - region->iova <= region->length - length;
 }
 
 /* For a region in a file that the local peer exports. A file that may shrink can fault. The caller is in a try, but
@@ -397,9 +313,8 @@ static __attribute__((cold, noinline)) bool locate_gpu(struct reach *r, const st
 	return address;
 }
 
-/* Fills in the span. False: out of reach. */
-static bool locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length,
-		   struct reach_span *span)
+bool reach_locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length,
+		  struct reach_span *span)
 {
 	uint64_t at = va - region->iova;
 
@@ -417,9 +332,8 @@ static bool locate(struct reach *r, const struct share_region *region, uint64_t 
 	return span->at || span->guarded || r->process_vm;
 }
 
-/* Stores the result for reach_place(), if the mapping is permanent: the arena, or memory of this process. */
-static void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey,
-			   uint64_t closed)
+void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey,
+		    uint64_t closed)
 {
 	uint64_t within = region->offset & ((1ull << EXTENT_SHIFT) - 1);
 
@@ -458,9 +372,9 @@ bool reach_enter(struct reach *r, struct reach_pair *pair, uint32_t rkey, uint64
 		return false;
 	/* as in reach_resume(): all that is seen open after this load is valid until the count changes */
 	closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst);
-	if (likely(copy_region(r, rkey, &region) && qp_is_open(qp, pair, access) && region.pd == qp->pd &&
+	if (likely(copy_region(r, rkey, &region) && qp_is_open(qp, pair->pair, access) && region.pd == qp->pd &&
 		   (region.access & access) == access && region_has(&region, va, length) &&
-		   locate(r, &region, va, length, span))) {
+		   reach_locate(r, &region, va, length, span))) {
 		if (span->at)
 			reach_remember(r, pair, &region, rkey, closed);
 		return true;
@@ -478,130 +392,6 @@ bool reach_resume(struct reach *r, const struct reach_pair *pair)
 		return true;
 	reach_leave(r);
 	return false;
-}
-
-/* ---- receives ---- */
-
-/* A copy, as the local peer may change it. */
-static struct share_receive receive_at(const struct reach *r, const struct reach_pair *pair)
-{
-	const volatile struct share_receive *e = &r->table->receive[pair->qp][pair->receives.next % SHARE_RECEIVES];
-
-	return (struct share_receive){e->address, e->length, e->key};
-}
-
-/* Where the message goes, if that is in the region of the last receive. */
-static inline char *receive_place(const struct reach_receives *v, const struct share_receive *to, uint64_t length)
-{
-	uint64_t at = to->address - v->va;
-
-	return likely(to->key == v->key && length <= to->length && length <= v->length && at <= v->length - length)
-		       ? v->at + at
-		       : NULL;
-}
-
-static void remember_receive(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t key)
-{
-	struct reach_pair found = {.qp = pair->qp};
-	struct reach_receives *v = &pair->receives;
-
-	reach_remember(r, &found, region, key, 0);
-	v->key = found.length ? key : 0;
-	v->va = found.va;
-	v->length = found.length;
-	v->at = found.at;
-}
-
-/* The same as receive_place() for any region. */
-static char *receive_locate(struct reach *r, struct reach_pair *pair, const struct share_receive *to, uint64_t length)
-{
-	const struct share_qp *qp = &r->table->qp[pair->qp];
-	struct share_region region;
-	struct reach_span span;
-
-	if (!length)
-		return (char *)pair; /* nothing is stored there */
-	if (length > to->length || !copy_region(r, to->key, &region) || region.pd != qp->pd ||
-	    !(region.access & IBV_ACCESS_LOCAL_WRITE) || !region_has(&region, to->address, length) ||
-	    !locate(r, &region, to->address, length, &span) || !span.at)
-		return NULL;
-	remember_receive(r, pair, &region, to->key);
-	return span.at;
-}
-
-/* Looks at what the remote QP shows. False: no receive for the next message. */
-static bool look_at_receives(struct reach *r, struct reach_pair *pair)
-{
-	struct reach_receives *v = &pair->receives;
-	struct share_qp *qp = (struct share_qp *)&r->table->qp[pair->qp];
-	uint64_t closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst); /* as in reach_enter() */
-
-	if (v->closed != closed)
-		v->key = 0;
-	v->closed = closed;
-	v->posted = v->next;
-	if (!qp_is_open(qp, pair, 0))
-		return false;
-	if (!v->is_known) {
-		/* acquire: all that has been sent was acknowledged, after it had been counted there */
-		v->next = v->posted = atomic_load_explicit(&qp->taken, memory_order_acquire);
-		v->life = qp->life;
-		v->is_known = true;
-	}
-	if (v->life != qp->life)
-		return false;
-	/* acquire pairs with receives_posted() */
-	v->posted = atomic_load_explicit(&qp->receives, memory_order_acquire);
-	if (likely(v->posted - v->next - 1 < SHARE_RECEIVES))
-		return true;
-	v->posted = v->next;
-	return false;
-}
-
-/* The slow part of reach_deliver(). */
-static __attribute__((noinline)) char *deliver_anew(struct reach *r, struct reach_pair *pair, uint64_t length)
-{
-	struct share_receive to;
-	char *at = NULL;
-
-	if (pair->qp >= SHARE_QPS || (!hazard_number && hazard_take() == NO_HAZARD) || !reach_begin(r))
-		return NULL;
-	if (likely(look_at_receives(r, pair))) {
-		to = receive_at(r, pair);
-		at = receive_place(&pair->receives, &to, length) ?: receive_locate(r, pair, &to, length);
-	}
-	if (unlikely(!at))
-		reach_leave(r);
-	return at;
-}
-
-char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length)
-{
-	struct reach_receives *v = &pair->receives;
-	struct share_receive to;
-	char *at;
-
-	if (unlikely(v->posted == v->next || !v->is_known || !reach_begin(r)))
-		return deliver_anew(r, pair, length);
-	/* as in reach_resume() */
-	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == v->closed)) {
-		to = receive_at(r, pair);
-		at = receive_place(v, &to, length);
-		if (likely(at))
-			return at;
-	}
-	reach_leave(r);
-	return deliver_anew(r, pair, length);
-}
-
-char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length)
-{
-	struct share_receive to;
-
-	if (unlikely(pair->receives.posted == pair->receives.next))
-		return NULL;
-	to = receive_at(r, pair);
-	return receive_place(&pair->receives, &to, length);
 }
 
 static bool write_guarded(char *to, const struct iovec *from, unsigned count)
@@ -678,5 +468,5 @@ bool reach_is_open(const struct reach *r, const struct reach_pair *pair)
 	/* orders our loads of the memory before the check; pairs with share_close_qp(), before which the memory is not
 	 * changed */
 	atomic_thread_fence(memory_order_acquire);
-	return pair->qp < SHARE_QPS && qp_is_open(&r->table->qp[pair->qp], pair, 0);
+	return pair->qp < SHARE_QPS && qp_is_open(&r->table->qp[pair->qp], pair->pair, 0);
 }

@@ -48,10 +48,11 @@ struct reach_span {
 struct reach_receives {
 	uint64_t closed; /* as in struct reach_pair */
 	uint32_t life;	 /* share_qp.life */
+	uint32_t row;	 /* of share_table.receive */
 	uint32_t next;	 /* position of the receive for the next message */
 	uint32_t posted; /* positions before this are shown */
 	uint32_t psns;	 /* messages that were delivered there: PSNs, as a packet each */
-	bool is_known;	 /* `life` and `next` are valid */
+	bool is_known;	 /* `life`, `row` and `next` are valid */
 	/* The region of the last receive: [va, va + length) is mapped at `at`, and may be written to. */
 	uint32_t key;
 	uint64_t va, length;
@@ -116,6 +117,8 @@ void reach_leave(struct reach *r);
  * here: to be used in a fault_try(), until reach_leave(). Before that the message's record stands in the ring. Nothing
  * that the QP has sent otherwise is outstanding. NULL: there is no such receive, or it cannot be reached from here. */
 char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length);
+/* Ends it, as the message is not delivered: the receive is there for others again. */
+void reach_undeliver(struct reach *r, struct reach_pair *pair);
 /* The same for the next message, in the same access. NULL: call reach_deliver(), after reach_leave(). */
 char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length);
 
@@ -137,5 +140,13 @@ bool reach_contradicts(const struct reach *r, const struct reach_pair *pair);
 
 /* True if the QP is still open, so what has been read is what the QP allowed to be read. */
 bool reach_is_open(const struct reach *r, const struct reach_pair *pair);
+
+/* For delivery.c. */
+/* Fills in the span. False: out of reach. */
+bool reach_locate(struct reach *r, const struct share_region *region, uint64_t va, uint64_t length,
+		  struct reach_span *span);
+/* Stores the result for reach_place(), if the mapping is permanent: the arena, or memory of this process. */
+void reach_remember(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t rkey,
+		    uint64_t closed);
 
 #endif

@@ -27,7 +27,7 @@ static int map_own_table(struct share *s)
 
 	if (t == MAP_FAILED)
 		return -errno;
-	if (mmap(t->visitor, sizeof(t->visitor), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+	if (mmap(t->visitor, SHARE_WRITTEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
 		 s->visitor_fd, 0) == MAP_FAILED)
 		err = -errno;
 	err = err ?: memfd_end_writes(s->fd);
@@ -47,7 +47,7 @@ static int make_table(struct share *s)
 	s->fd = memfd_of_size("uroce-share", MFD_ALLOW_SEALING, sizeof(*s->table));
 	if (s->fd < 0)
 		return s->fd;
-	s->visitor_fd = memfd_of_size("uroce-visitor", 0, sizeof(s->table->visitor));
+	s->visitor_fd = memfd_of_size("uroce-visitor", 0, SHARE_WRITTEN);
 	err = s->visitor_fd < 0 ? s->visitor_fd : map_own_table(s);
 	if (!err)
 		return 0;
@@ -374,6 +374,11 @@ struct share_qp *share_qp_entry(struct share *s, uint32_t index, struct share_re
 		return NULL;
 	*ring = s->table->receive[index];
 	return &s->table->qp[index];
+}
+
+struct share_queue *share_queue_entry(struct share *s, uint32_t index)
+{
+	return is_inert(s) || index >= SHARE_QUEUES ? NULL : &s->table->queue[index];
 }
 
 void share_renew_qp(struct share *s)

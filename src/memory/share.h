@@ -29,9 +29,10 @@ enum {
 	SHARE_HAZARDS = 63, /* threads of a process with a hazard counter; other threads use the queue */
 	SHARE_QPS = 65536,
 	SHARE_REGIONS = (2 << 20) + 1,
-	SHARE_RECEIVES = 128,	  /* receives that a QP shows at a time */
+	SHARE_QUEUES = 1024,	  /* SRQs that offer receives; to others messages come as packets */
+	SHARE_RECEIVES = 128,	  /* receives that a QP or an SRQ shows at a time */
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f0a, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f0b, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the
@@ -53,6 +54,7 @@ struct share_qp {
 	/* Its receives, in share_table.receive: object/receives.h. Positions before this are shown; and the position of
 	 * the next one that a message uses up. */
 	_Atomic uint32_t receives, taken;
+	_Atomic uint32_t queue; /* index of its SRQ in share_table.queue, from 1; 0: it has receives of its own */
 };
 
 /* A receive of one SGE. All are zero if it has none, or several. */
@@ -61,6 +63,18 @@ struct share_receive {
 	uint32_t length, key;
 };
 #define SHARE_QP_OPEN (1u << 31)
+
+/* An SRQ that offers receives (object/offers.h), in share_table.receive behind those of the QPs. */
+struct share_queue {
+	_Alignas(CACHE_LINE) _Atomic uint32_t offered; /* positions before this are offered, or were */
+	uint64_t pd;				       /* of its receives. Constant while a QP of it is open */
+};
+
+/* Who has claimed the receives of an SRQ: claims.h. Any local peer can write there. */
+struct share_claims {
+	_Alignas(CACHE_LINE) _Atomic uint32_t next; /* position from which to look for one. A hint */
+	_Alignas(CACHE_LINE) _Atomic uint64_t word[SHARE_RECEIVES];
+};
 
 static inline uint64_t share_qp_pair(const struct share_qp *qp)
 {
@@ -106,17 +120,22 @@ struct share_table {
 	_Atomic uint64_t closed; /* number of regions and QPs closed so far. While it is unchanged, all that visitors
 				    found open is open */
 	_Atomic uint32_t files_closed; /* number of files closed so far */
-	/* Visitors write only to the following array, which is the other memfd. It has pages of its own for every page
-	 * size. */
+	/* Visitors write only to the following two arrays, which are the other memfd. They have pages of their own for
+	 * every page size. */
 	char unused[65536 - 64];
 	struct share_visitor visitor[SHARE_SLOTS];
+	struct share_claims claims[SHARE_QUEUES];
 	struct share_qp qp[SHARE_QPS];
+	struct share_queue queue[SHARE_QUEUES];
 	struct share_region region[SHARE_REGIONS];
 	struct share_file file[SHARE_FILES];
-	struct share_receive receive[SHARE_QPS][SHARE_RECEIVES];
+	struct share_receive receive[SHARE_QPS + SHARE_QUEUES][SHARE_RECEIVES];
 };
+#define SHARE_WRITTEN (offsetof(struct share_table, qp) - offsetof(struct share_table, visitor))
 
-static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, qp) % 65536 == 0, "pages");
+static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, claims) % 65536 == 0 &&
+		      offsetof(struct share_table, qp) % 65536 == 0,
+	      "pages");
 
 struct arena;
 
@@ -182,6 +201,8 @@ void share_open_qp(struct share *s, uint32_t index, unsigned access, uint64_t pd
 void share_close_qp(struct share *s, uint32_t index);
 /* The entry of a QP, and the ring of its receives. NULL: there is none. */
 struct share_qp *share_qp_entry(struct share *s, uint32_t index, struct share_receive **ring);
+/* The entry of an SRQ. NULL: there is none. */
+struct share_queue *share_queue_entry(struct share *s, uint32_t index);
 /* Local peers look again at what QPs show before they rely on it. */
 void share_renew_qp(struct share *s);
 /* Waits until all accesses to closed regions and QPs have ended, or their visitors have died. May take as long as an

@@ -205,6 +205,14 @@ static bool is_shown(const struct qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD || (qp->state == IBV_QPS_RTR && qp->comm_est);
 }
 
+static void show_receives(struct qp *qp, struct share *s)
+{
+	uint32_t queue = qp->srq ? srq_offer(qp->srq) : 0;
+
+	if (queue || !qp->srq)
+		receives_open(&qp->rq, s, qp->index, queue, qp->hca->keys.lkey);
+}
+
 void qp_show(struct qp *qp)
 {
 	unsigned access = qp->attr.qp_access_flags & MR_REMOTE;
@@ -223,8 +231,24 @@ void qp_show(struct qp *qp)
 		access &= IBV_ACCESS_REMOTE_WRITE;
 	share_open_qp(s, qp->index, access, (uintptr_t)qp->pd,
 		      share_pair(qp->path.sgid.raw, qp->base.qp_num, qp->path.dgid.raw, qp->attr.dest_qp_num));
-	if (qp->transport == TRANSPORT_RC && !qp->srq)
-		receives_open(&qp->rq, s, qp->index, qp->hca->keys.lkey);
+	if (qp->transport == TRANSPORT_RC)
+		show_receives(qp, s);
+}
+
+/* Puts receives of the SRQ that messages to the QP have claimed, and will not use, back into it. */
+static void return_claimed(struct qp *qp) EXCLUDES(qp->lock)
+{
+	bool claims;
+
+	lock_take(&qp->lock);
+	qp->alive = false;
+	qp_show(qp);
+	claims = qp->rq.of_srq;
+	lock_drop(&qp->lock);
+	if (!claims)
+		return;
+	share_settle(qp->hca->share);
+	srq_return_claimed(qp->srq, qp->index);
 }
 
 void qp_destroy(struct qp *qp)
@@ -236,6 +260,8 @@ void qp_destroy(struct qp *qp)
 		count_users(qp, -1u);
 		return;
 	}
+	if (qp->srq)
+		return_claimed(qp);
 	lock_take(&qp->lock);
 	qp->alive = false;
 	qp_show(qp);

@@ -106,7 +106,7 @@ int rq_resize(struct rq *rq, uint32_t depth)
 {
 	struct rq to = {.mask = queue_slots(depth) - 1, .stride = rq->stride};
 
-	if (depth < rq->tail - rq->head)
+	if (depth < rq_posted(rq))
 		return -EINVAL;
 	to.ring = rq_ring(rq, to.mask, &to.from);
 	if (!to.ring)
@@ -127,8 +127,8 @@ void rq_refused(const struct rq *rq, uint32_t qpn, const struct ibv_recv_wr *wr,
 		cause_say(CAUSE_RECEIVE_QUEUE_FULL,
 			  "QP 0x%x takes no receive: of %u, %u wait for a message, and the completions of %u were not "
 			  "polled",
-			  qpn, rq->depth, rq->tail - rq->head,
-			  rq->head - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed));
+			  qpn, rq->depth, rq_posted(rq),
+			  rq->tail - atomic_load_explicit(&rq->reclaimed, memory_order_relaxed) - rq_posted(rq));
 	else if (!wr->sg_list && wr->num_sge > 0)
 		cause_say(CAUSE_RECEIVE_SGES, "QP 0x%x takes no receive of %d SGEs whose list is NULL", qpn,
 			  wr->num_sge);

@@ -74,6 +74,7 @@ struct sq {
 };
 static_assert(sizeof(struct sq) == CACHE_LINE, "what each message looks at");
 
+struct offers;
 struct share;
 struct share_qp;
 struct share_receive;
@@ -94,12 +95,16 @@ struct rq {
 	uint32_t head; /* position of the next receive for a message */
 	uint32_t tail; /* position of the next post */
 	_Atomic uint32_t reclaimed;
+	/* only for an SRQ: */
+	struct offers *offers; /* what local peers may claim: object/offers.h; NULL: nothing ... */
+	uint32_t offered;      /* ... and the number of these receives, which are not in the ring */
 	/* only for the queue of a QP: */
 	struct mr_last last;
 	struct share_qp *shown;	       /* where its receives are shown: object/receives.h; NULL: nowhere ... */
 	struct share_receive *display; /* ... and their ring there */
 	uint32_t shown_to;	       /* positions before this are shown */
 	uint32_t lkey;		       /* lkey ^ rkey of each region; peers know rkeys */
+	bool of_srq;		       /* what is shown is that the receives are those of an SRQ */
 	uint32_t psns;		       /* messages that were delivered there: PSNs, as a packet each */
 	struct share *share;	       /* table in which the QP has its entry ... */
 	struct share_qp *entry;	       /* ... also while that shows nothing; NULL: it has shown nothing since RESET */
@@ -110,6 +115,12 @@ struct rq {
 	struct list credits;	    /* UC and UD: all senders with a grant, of all QPs of this queue */
 	uint64_t period, period_at; /* period, which advances while senders request credit: engine/flow.c */
 };
+
+/* Receives that wait for a message. */
+static inline uint32_t rq_posted(const struct rq *rq)
+{
+	return rq->tail - rq->head + rq->offered;
+}
 
 static inline struct wqe *sq_at(const struct sq *sq, uint32_t position)
 {

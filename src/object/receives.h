@@ -9,12 +9,22 @@
 #include "memory/share.h"
 #include "object/queue.h"
 
+/* A receive as local peers see it. `lkey`: lkey ^ rkey of each region. */
+static inline struct share_receive receive_shown_as(const struct rwqe *receive, uint32_t lkey)
+{
+	const struct ibv_sge *sge = receive->sge;
+
+	return receive->num_sge == 1 ? (struct share_receive){sge->addr, sge->length, sge->lkey ^ lkey}
+				     : (struct share_receive){0};
+}
+
 /* Shows what is posted and is not shown yet, as far as there is room. While a hook listens nothing is shown: then
  * messages come as packets, which hooks see. */
 void receives_show_rest(struct rq *rq);
 
-/* Shows receives from now on, in the QP's entry of the table. `lkey`: lkey ^ rkey of each region. */
-void receives_open(struct rq *rq, struct share *share, uint32_t qp, uint32_t lkey);
+/* Shows receives from now on, in the QP's entry of the table; or, if `queue` is not 0, says there that they are those
+ * of an SRQ: share_qp.queue. `lkey`: lkey ^ rkey of each region. */
+void receives_open(struct rq *rq, struct share *share, uint32_t qp, uint32_t queue, uint32_t lkey);
 
 /* No receive is shown until receives_open(): the peer's next look finds none. Messages for those that it has seen may
  * still come: rq.settling, until engine_settled(). */
@@ -42,7 +52,7 @@ static inline void receives_posted(struct rq *rq)
 	to->length = from->sge[0].length;
 	to->key = from->sge[0].lkey ^ rq->lkey;
 	rq->shown_to = rq->tail;
-	/* release pairs with look_at_receives() in reach.c */
+	/* release pairs with look_at_receives() in delivery.c */
 	atomic_store_explicit(&rq->shown->receives, rq->tail, memory_order_release);
 }
 

@@ -5,6 +5,9 @@
 #include <sched.h>
 #include <string.h>
 
+#include "memory/share.h"
+#include "object/offers.h"
+
 /* As in qp.c: a thread may still be checking the lock of an earlier SRQ in this memory. */
 static void srq_clear(struct srq *srq) REQUIRES(srq->rq.lock)
 {
@@ -87,8 +90,12 @@ void srq_destroy(struct srq *srq)
 	/* in a child of fork() no thread is inside; acquire pairs with srq_leave() */
 	while (!is_inert && atomic_load_explicit(&srq->inside, memory_order_acquire))
 		sched_yield();
-	if (!is_inert)
+	if (srq->rq.offers && !is_inert) /* a visitor of the last QP may still be inside */
+		share_settle(srq->hca->share);
+	if (!is_inert) {
+		offers_close(&srq->rq);
 		rq_fini(&srq->rq);
+	}
 	atomic_fetch_sub_explicit(&srq->pd->users, 1, memory_order_release);
 	if (srq->xrcd)
 		atomic_fetch_sub_explicit(&srq->xrcd->users, 1, memory_order_release);
@@ -101,7 +108,7 @@ void srq_destroy(struct srq *srq)
 /* True if the event is due: once, until the limit is set again. */
 static bool limit_reached(struct srq *srq) REQUIRES(srq->rq.lock)
 {
-	if (srq->rq.tail - srq->rq.head >= srq->limit)
+	if (rq_posted(&srq->rq) >= srq->limit)
 		return false;
 	srq->limit = 0;
 	return true;
@@ -112,18 +119,87 @@ static void srq_tell(struct srq *srq)
 	srq->hca->ops->srq_event(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
+static bool take(struct rq *rq, struct credit *credit, struct rwqe *out, uint32_t *position)
+{
+	if (rq->offers && offers_take(rq, out, position)) {
+		rq_use_credit(rq, credit);
+		return true;
+	}
+	if (!rq_take(rq, credit, out, position))
+		return false;
+	if (rq->offers)
+		offers_skip(rq);
+	else
+		atomic_store_explicit(&rq->reclaimed, rq->head, memory_order_relaxed); /* only read under the lock */
+	return true;
+}
+
 bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t *position)
 {
 	bool found, low;
 
 	lock_take(&srq->rq.lock);
-	found = rq_take(&srq->rq, credit, out, position);
-	atomic_store_explicit(&srq->rq.reclaimed, srq->rq.head, memory_order_relaxed); /* only read under the lock */
+	found = take(&srq->rq, credit, out, position);
 	low = found && limit_reached(srq);
 	lock_drop(&srq->rq.lock);
 	if (unlikely(low))
 		srq_tell(srq);
 	return found;
+}
+
+uint32_t srq_offer(struct srq *srq)
+{
+	struct share *share = srq->hca->share;
+
+	if (!share || srq->xrcd)
+		return 0;
+	lock_take(&srq->rq.lock);
+	offers_open(&srq->rq, share, srq->handle, (uintptr_t)pd_domain(srq->pd), srq->hca->keys.lkey);
+	lock_drop(&srq->rq.lock);
+	return srq->rq.offers ? srq->handle + 1 : 0;
+}
+
+bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id)
+{
+	const struct rwqe *r;
+	bool found, low = false;
+
+	lock_take(&srq->rq.lock);
+	r = offers_claimed(&srq->rq, position, qp);
+	found = r && length <= r->length;
+	if (found) {
+		*wr_id = r->wr_id;
+		offers_used(&srq->rq, position);
+		low = limit_reached(srq);
+	}
+	lock_drop(&srq->rq.lock);
+	if (unlikely(low))
+		srq_tell(srq);
+	return found;
+}
+
+bool srq_take_claimed(struct srq *srq, uint32_t qp, uint32_t *position, uint64_t *wr_id)
+{
+	bool found;
+
+	lock_take(&srq->rq.lock);
+	found = offers_find_claimed(&srq->rq, qp, position);
+	if (found) {
+		*wr_id = offers_claimed(&srq->rq, *position, qp)->wr_id;
+		offers_used(&srq->rq, *position);
+	}
+	lock_drop(&srq->rq.lock);
+	return found;
+}
+
+void srq_return_claimed(struct srq *srq, uint32_t qp)
+{
+	uint32_t position;
+
+	lock_take(&srq->rq.lock);
+	while (offers_find_claimed(&srq->rq, qp, &position))
+		offers_return(&srq->rq, position);
+	lock_drop(&srq->rq.lock);
 }
 
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -132,6 +208,7 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 
 	lock_take(&srq->rq.lock);
 	err = rq_post(&srq->rq, srq->number, wr, bad);
+	offers_show(&srq->rq);
 	lock_drop(&srq->rq.lock);
 	return err;
 }

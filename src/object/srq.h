@@ -50,6 +50,19 @@ void srq_leave(struct srq *srq);
 bool srq_take(struct srq *srq, struct credit *credit, struct rwqe *out, uint32_t *position) EXCLUDES(srq->rq.lock);
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) EXCLUDES(srq->rq.lock);
 
+/* Offers receives to local peers, for messages to QPs. Returns the index of the SRQ's entry in their table, from 1; 0:
+ * it offers none. */
+uint32_t srq_offer(struct srq *srq) EXCLUDES(srq->rq.lock);
+/* A message for that QP has used up the receive at that position, which its sender has claimed. False: that cannot
+ * be. */
+bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id)
+	EXCLUDES(srq->rq.lock);
+/* Takes a receive that was claimed for a message to that QP, whose sender has died before the message was there. False:
+ * there is none. */
+bool srq_take_claimed(struct srq *srq, uint32_t qp, uint32_t *position, uint64_t *wr_id) EXCLUDES(srq->rq.lock);
+/* Puts all such receives back into the queue. */
+void srq_return_claimed(struct srq *srq, uint32_t qp) EXCLUDES(srq->rq.lock);
+
 /* Changes what `mask` (enum ibv_srq_attr_mask) selects, all or nothing. 0, -EINVAL (more are posted than `depth`, or
  * `limit` exceeds the queue) or -ENOMEM. */
 int srq_modify(struct srq *srq, uint32_t depth, uint32_t limit, int mask) EXCLUDES(srq->rq.lock);

@@ -84,9 +84,9 @@ def test_no_receive():
 
 def test_lost_packets():
     server, client = pair("out SEND psn 101..16000000: drop")
-    said = until(client, r"sent again .*as (a probe, since no ACK came|no ACK came in time)", "client.trace")
+    said = until(client, r"sent again .*as (a probe, since no ACK came|no ACK came in time).* So the peer does not answer",
+                 "client.trace")
     check("the packets", re.search(r"PSNs? (from )?0x", said), said)
-    check("what to do", "So the peer does not answer" in said, said)
     end(client, server)
 
 
@@ -124,8 +124,8 @@ def test_processes():
 
 
 def test_lost_messages():
-    """perftest's server posts its receives again after it has polled; without credits its client does not wait for them."""
-    server, client = pair(words=("-cUC", "-r1"), UROCE_PATIENCE="off")
+    """Many messages come at once, and the server has one receive; without credits its client does not wait for it."""
+    server, client = pair(words=("-cUC", "-r1", "-s64"), UROCE_PATIENCE="off")
     said = until(server, r"\d+ messages? of UC or UD found no receive, and (was|were) dropped \(cause 0x20c\)", "server.trace")
     check("not twice", "It has refused" not in said, said)
     end(client, server)

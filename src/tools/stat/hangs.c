@@ -306,7 +306,8 @@ static void explain_process(const struct hangs *h, const struct stat_process *p)
 	for (size_t i = 0; i < causes; i++)
 		explain_cause(&cause[i]);
 	if (!qps)
-		printf("It has no queue pair: it waits for something else than RDMA, or for a connection.\n\n");
+		say("It has no queue pair: it waits for something else than RDMA, or for a connection. ");
+	say_end();
 }
 
 int hangs_explain(const struct command *command, int pids, char **pid)

@@ -187,6 +187,8 @@ check "trace with a negative number" 2 "'-1' is not a number" uroce trace --limi
 
 UROCE_TRACE=$work/single uroce run qp_single_host >out 2>&1 || { sed 's/^/# /' out; }
 check "a trace shows the life of a SEND" 0 '^SEND of .*from post to poll' uroce trace -l 0 single
+check "... and the states of its queue pairs" 0 '^A  QP 0x[0-9a-f]*, peer 0x[0-9a-f]*: RESET, INIT, RTR after [0-9.]* [um]s, RTS after ' \
+	env COLUMNS=200 uroce trace -l 0 single
 check "... of a WRITE" 0 '^WRITE of ' uroce trace -l 0 single
 for state in 'WQE POSTED' 'WQE PROCESSING' 'WQE COMPLETED' 'CQE PENDING' 'CQE POLLED'; do
 	check "... names the state $state" 0 "$state" uroce trace -l 0 single

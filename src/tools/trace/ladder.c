@@ -76,11 +76,6 @@ static bool goes_back(const struct ladder *l, const struct record *e)
 	return e->arg[0] == l->conn->qpn;
 }
 
-static char letter_of_file(uint32_t file)
-{
-	return file < 26 ? (char)('A' + file) : '*';
-}
-
 /* ---- rows ---- */
 
 static bool is_of_packet(const struct record *e, const struct record *sent)
@@ -353,7 +348,7 @@ static void text_between(const struct ladder *l, uint32_t count)
 static void text_end(const struct joined *j, const struct conn *c, char *text, size_t room)
 {
 	if (c)
-		snprintf(text, room, "%c %.*s", letter_of_file(c->file), (int)room - 3,
+		snprintf(text, room, "%c %.*s", source_letter(c->file), (int)room - 3,
 			 j->records->sources[c->file].program);
 	else
 		snprintf(text, room, "peer");
@@ -434,7 +429,7 @@ static void html_end(const struct ladder *l, const char *side, const struct conn
 
 	fprintf(l->to, "<span class='%s'>", side);
 	if (s) {
-		fprintf(l->to, "%c ", letter_of_file(c->file));
+		fprintf(l->to, "%c ", source_letter(c->file));
 		html_text(l->to, s->program);
 		fprintf(l->to, "<span class=small>process %u, QP 0x%06x</span></span>", s->pid, c->qpn);
 	} else {
@@ -479,7 +474,7 @@ static void html_sources(const struct joined *j, FILE *to)
 	for (uint32_t i = 0; i < j->records->files; i++) {
 		const struct source *s = &j->records->sources[i];
 
-		fprintf(to, "<p class=dim><b>%c</b> ", letter_of_file(i));
+		fprintf(to, "<p class=dim><b>%c</b> ", source_letter(i));
 		html_text(to, s->program);
 		fprintf(to, ", process %u on ", s->pid);
 		html_text(to, s->host);

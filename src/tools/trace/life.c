@@ -29,7 +29,7 @@ uint32_t filter_requests(const struct joined *j, const struct filter *f, uint32_
 	return n - skip;
 }
 
-static char letter(uint32_t file)
+char source_letter(uint32_t file)
 {
 	return file < 26 ? (char)('A' + file) : '*';
 }
@@ -39,9 +39,10 @@ static const char *letters(const struct joined *j, const struct conn *conn)
 	static char text[16];
 
 	if (conn->peer == NO_CONN)
-		snprintf(text, sizeof(text), "%c", letter(conn->file));
+		snprintf(text, sizeof(text), "%c", source_letter(conn->file));
 	else
-		snprintf(text, sizeof(text), "%c -> %c", letter(conn->file), letter(j->conns[conn->peer].file));
+		snprintf(text, sizeof(text), "%c -> %c", source_letter(conn->file),
+			 source_letter(j->conns[conn->peer].file));
 	return text;
 }
 
@@ -77,7 +78,7 @@ static void print_source(const struct source *s, char name, FILE *to)
 void print_sources(const struct records *r, FILE *to)
 {
 	for (uint32_t i = 0; i < r->files; i++)
-		print_source(&r->sources[i], letter(i), to);
+		print_source(&r->sources[i], source_letter(i), to);
 }
 
 /* A line of a request's life. */
@@ -124,7 +125,7 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 	}
 	fprintf(line->to, "%s%*s%s %s%*s%s  %*s%s%c%s%*s%-*s%s", style(DIM), w.time, micros(at), style(PLAIN),
 		took >= 1000 ? style(BOLD) : "", w.time - 2, micros(took), style(PLAIN), indent, "", style(CYAN),
-		letter(e->file), style(PLAIN), pad, "", what_width, what, style(DIM));
+		source_letter(e->file), style(PLAIN), pad, "", what_width, what, style(DIM));
 	print_wrapped(line->to, text, (unsigned)(2 * w.time + 2 + indent + pad + what_width),
 		      (unsigned)(2 * w.time + 6 + w.what));
 	fprintf(line->to, "%s\n", style(PLAIN));

@@ -17,6 +17,8 @@ struct filter {
 /* Indexes of the selected requests, in an array that the caller frees. Returns their number. */
 uint32_t filter_requests(const struct joined *j, const struct filter *f, uint32_t **which);
 
+/* Letter by which the lines name a trace file. */
+char source_letter(uint32_t file);
 void print_sources(const struct records *r, FILE *to);
 void print_title(const struct joined *j, const struct request *q, FILE *to);
 void print_request(const struct joined *j, const struct request *q, FILE *to);

@@ -150,6 +150,7 @@ static void print_text(const struct joined *j, const struct wish *w)
 	uint32_t *which, count;
 
 	print_sources(j->records, stdout);
+	print_walks(j->records, w->filter.qpn, stdout);
 	putchar('\n');
 	if (w->requests)
 		print_requests(j, &f, w->ladder);

@@ -455,8 +455,9 @@ static int run_child(const struct command *command, const char *path, char **arg
 		sigprocmask(SIG_SETMASK, &old, NULL);
 		_exit(program_execute(command, path, argv));
 	}
-	signal(SIGTERM, pass_on);
-	signal(SIGHUP, pass_on);
+	/* without SA_RESTART: ThreadSanitizer calls handlers when waitpid() has returned */
+	sigaction(SIGTERM, &(struct sigaction){.sa_handler = pass_on}, NULL);
+	sigaction(SIGHUP, &(struct sigaction){.sa_handler = pass_on}, NULL);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &old, NULL);

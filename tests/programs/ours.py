@@ -329,6 +329,7 @@ EXAMPLE_TABLE = [
 
 TABLE = EXAMPLE_TABLE + [
     *each(alone, "{numbers,forks,full,threads,threads_more,mistakes,vendor}", quick=True),
+    *each(alone, "mix {1,2}", quick=True),
     *(alone(name, name=name + ", while a fault may strike", env=["UROCE_FAULT=out chance 1/1000: duplicate"])
       for name in ("threads", "threads_more")),
     *behaviors(),

@@ -142,14 +142,7 @@ bool take_receive(struct qp *qp, const struct packet *first)
 
 bool has_receive(struct qp *qp)
 {
-	bool any;
-
-	if (!qp->srq)
-		return qp->rq.head != qp->rq.tail;
-	lock_take(&qp->srq->rq.lock);
-	any = rq_posted(&qp->srq->rq);
-	lock_drop(&qp->srq->rq.lock);
-	return any;
+	return qp->srq ? !srq_is_empty(qp->srq) : qp->rq.head != qp->rq.tail;
 }
 
 /* Completes the receive in progress. Inlined twice, so that a success has no test for failures. */
@@ -217,7 +210,7 @@ void flush_sends(struct qp *qp)
 static void flush_receives(struct qp *qp)
 {
 	struct responder *r = &qp->resp;
-	uint32_t position;
+	uint32_t position, cell = 0;
 	uint64_t wr_id;
 
 	if (r->has_recv)
@@ -225,7 +218,7 @@ static void flush_receives(struct qp *qp)
 	r->has_recv = false;
 	while (rq_take(&qp->rq, NULL, r->recv, &position))
 		flush_receive(qp, position, r->recv->wr_id);
-	while (qp->rq.of_srq && srq_take_claimed(qp->srq, qp->index, &position, &wr_id))
+	while (qp->rq.of_srq && srq_take_claimed(qp->srq, qp->index, &cell, &position, &wr_id))
 		flush_receive(qp, position, wr_id);
 }
 

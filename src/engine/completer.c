@@ -76,6 +76,8 @@ void completer_settle(struct qp *qp)
 
 void engine_settled(struct qp *qp)
 {
+	if (!qp->rq.settling) /* another thread was first */
+		return;
 	qp->rq.settling = false;
 	if (qp->state == IBV_QPS_ERR) {
 		flush(qp);

@@ -11,6 +11,7 @@
 #include "engine/request.h"
 #include "engine/tuned.h"
 #include "object/ah.h"
+#include "object/offers.h"
 
 #define NO_LIMIT LOSSLESS_WINDOW /* more messages than a window of bytes holds */
 
@@ -368,7 +369,7 @@ static uint32_t receives_for(struct qp *qp, const struct packet *credit_request,
 
 	lock_take(&rq->lock);
 	pass_time(rq, now);
-	posted = rq_posted(rq);
+	posted = rq->tail - rq->head + offers_unclaimed(rq);
 	p = flow_credit(qp, credit_request->src_qpn, from);
 	if (!p || !p->asked_at) {
 		p = replace(qp, rq, credit_request->src_qpn, from);

@@ -162,6 +162,7 @@ struct loop {
 	uint64_t looked;    /* ns: time at which the ports were last read. Guarded by `receive` */
 	bool ports_busy;    /* a port has brought something lately. Guarded by `receive` */
 	bool rx_rings_busy; /* a local peer has sent something since the ports were last read. Guarded by `receive` */
+	_Atomic bool settle_missed; /* run_settling() found that another thread receives. A hint */
 	struct waiting waiting;
 
 	/* The current tick of about 1 ms; QPs that sent something in this tick, and in the last: they share the budget.

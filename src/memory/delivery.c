@@ -113,8 +113,10 @@ static char *claim_receive(struct reach *r, struct reach_pair *pair, uint64_t le
 	do {
 		/* acquire pairs with offers_show() */
 		shown = atomic_load_explicit(&r->table->queue[queue].offered, memory_order_acquire);
-		if (!claims_find(claims, shown, &v->next))
+		if (!claims_find(claims, shown, &v->next)) {
+			v->posted = v->next;
 			return NULL;
+		}
 		to = receive_at(r, pair);
 		at = receive_place(v, &to, length) ?: receive_locate(r, pair, &to, length);
 	} while (at && !claims_take(claims, v->next, claimer(r->own->slot, pair->qp)));

@@ -108,14 +108,30 @@ void offers_close(struct rq *rq)
 	rq->offers = NULL;
 }
 
-void offers_used(struct rq *rq, uint32_t position)
+/* Position of the oldest cell in use. One that is held for long may lie far behind the others. */
+static uint32_t oldest(const struct offers *o)
 {
-	struct offers *o = rq->offers;
+	uint32_t age = 0;
 
+	for (uint32_t i = 0; i < SHARE_RECEIVES; i++)
+		if (o->in_use[i])
+			age = max_of(age, o->next - o->position[i]);
+	return o->next - age;
+}
+
+static void let_go(struct offers *o, uint32_t position)
+{
 	o->in_use[position % SHARE_RECEIVES] = false;
 	o->count--;
+	if (o->next - o->low > SHARE_RECEIVES)
+		o->low = oldest(o);
 	while (o->count && !has(o, o->low))
 		o->low++;
+}
+
+void offers_used(struct rq *rq, uint32_t position)
+{
+	let_go(rq->offers, position);
 	offers_show(rq);
 	account(rq);
 }
@@ -147,6 +163,9 @@ bool offers_take(struct rq *rq, struct rwqe *out, uint32_t *position)
 	for (; at != o->next; at++)
 		if (take_at(rq, at, out, position))
 			return true;
+	for (uint32_t i = 0; i < SHARE_RECEIVES; i++) /* given back by a claimer, while an older one was held */
+		if (take_at(rq, o->position[i], out, position))
+			return true;
 	return false;
 }
 
@@ -156,32 +175,57 @@ void offers_skip(struct rq *rq)
 	account(rq);
 }
 
+static uint64_t word_of(const struct offers *o, uint32_t position)
+{
+	return atomic_load_explicit(claim_at(o->claims, position), memory_order_relaxed);
+}
+
+uint32_t offers_unclaimed(const struct rq *rq)
+{
+	const struct offers *o = rq->offers;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; o && i < SHARE_RECEIVES; i++)
+		count += o->in_use[i] && word_of(o, o->position[i]) == claim_word(o->position[i], 0);
+	return count;
+}
+
 const struct rwqe *offers_claimed(const struct rq *rq, uint32_t position, uint32_t qp)
 {
-	struct offers *o = rq->offers;
+	const struct offers *o = rq->offers;
 	uint64_t word;
 
 	if (!o || !has(o, position))
 		return NULL;
-	word = atomic_load_explicit(claim_at(o->claims, position), memory_order_relaxed);
+	word = word_of(o, position);
 	return word >> 32 == position && (uint32_t)word && (word & 0xffff) == (qp & 0xffff) ? copy_at(rq, position)
 											    : NULL;
 }
 
-bool offers_find_claimed(const struct rq *rq, uint32_t qp, uint32_t *position)
+const struct rwqe *offers_find_claimed(const struct rq *rq, uint32_t qp, uint32_t *cell, uint32_t *position)
 {
 	const struct offers *o = rq->offers;
+	const struct rwqe *found = NULL;
 
-	for (uint32_t i = 0; o && o->count && i < SHARE_RECEIVES; i++) {
-		*position = o->position[i];
-		if (o->in_use[i] && offers_claimed(rq, *position, qp))
-			return true;
+	while (o && !found && *cell < SHARE_RECEIVES) {
+		*position = o->position[*cell];
+		found = o->in_use[*cell] ? offers_claimed(rq, *position, qp) : NULL;
+		++*cell;
 	}
-	return false;
+	return found;
 }
 
-void offers_return(struct rq *rq, uint32_t position)
+void offers_return(struct rq *rq, uint32_t qp)
 {
-	memcpy(rq_at(rq, rq->tail++), copy_at(rq, position), rq->stride);
-	offers_used(rq, position);
+	const struct rwqe *r;
+	uint32_t cell = 0, position;
+
+	while ((r = offers_find_claimed(rq, qp, &cell, &position))) {
+		memcpy(rq_at(rq, rq->tail++), r, rq->stride);
+		let_go(rq->offers, position);
+	}
+	if (!rq->offers)
+		return;
+	offers_show(rq);
+	account(rq);
 }

@@ -22,14 +22,18 @@ bool offers_take(struct rq *rq, struct rwqe *out, uint32_t *position);
 /* The ring's head was taken, past those that are offered. */
 void offers_skip(struct rq *rq);
 
+/* Number of offered receives that nobody has claimed. */
+uint32_t offers_unclaimed(const struct rq *rq);
+
 /* The receive at that position, if a message for that QP has claimed it; else NULL: its sender is broken. */
 const struct rwqe *offers_claimed(const struct rq *rq, uint32_t position, uint32_t qp);
 /* The receive is used up. */
 void offers_used(struct rq *rq, uint32_t position);
 
-/* A receive that was claimed for a message to that QP. False: there is none. */
-bool offers_find_claimed(const struct rq *rq, uint32_t qp, uint32_t *position);
-/* Puts a claimed receive back into the queue, as nobody will use it. */
-void offers_return(struct rq *rq, uint32_t position);
+/* The next receive that was claimed for a message to that QP, and its position. *cell counts from 0 to SHARE_RECEIVES,
+ * so that the search ends whatever peers claim meanwhile. NULL: there is no more. */
+const struct rwqe *offers_find_claimed(const struct rq *rq, uint32_t qp, uint32_t *cell, uint32_t *position);
+/* Puts all receives that were claimed for messages to that QP back into the queue, as nobody will use them. */
+void offers_return(struct rq *rq, uint32_t qp);
 
 #endif

@@ -178,28 +178,39 @@ bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t lengt
 	return found;
 }
 
-bool srq_take_claimed(struct srq *srq, uint32_t qp, uint32_t *position, uint64_t *wr_id)
+bool srq_take_claimed(struct srq *srq, uint32_t qp, uint32_t *cell, uint32_t *position, uint64_t *wr_id)
 {
-	bool found;
+	const struct rwqe *r;
+	bool low = false;
 
 	lock_take(&srq->rq.lock);
-	found = offers_find_claimed(&srq->rq, qp, position);
-	if (found) {
-		*wr_id = offers_claimed(&srq->rq, *position, qp)->wr_id;
+	r = offers_find_claimed(&srq->rq, qp, cell, position);
+	if (r) {
+		*wr_id = r->wr_id;
 		offers_used(&srq->rq, *position);
+		low = limit_reached(srq);
 	}
 	lock_drop(&srq->rq.lock);
-	return found;
+	if (unlikely(low))
+		srq_tell(srq);
+	return r;
 }
 
 void srq_return_claimed(struct srq *srq, uint32_t qp)
 {
-	uint32_t position;
+	lock_take(&srq->rq.lock);
+	offers_return(&srq->rq, qp);
+	lock_drop(&srq->rq.lock);
+}
+
+bool srq_is_empty(struct srq *srq)
+{
+	bool empty;
 
 	lock_take(&srq->rq.lock);
-	while (offers_find_claimed(&srq->rq, qp, &position))
-		offers_return(&srq->rq, position);
+	empty = srq->rq.head == srq->rq.tail && !offers_unclaimed(&srq->rq);
 	lock_drop(&srq->rq.lock);
+	return empty;
 }
 
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -57,11 +57,14 @@ uint32_t srq_offer(struct srq *srq) EXCLUDES(srq->rq.lock);
  * be. */
 bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id)
 	EXCLUDES(srq->rq.lock);
-/* Takes a receive that was claimed for a message to that QP, whose sender has died before the message was there. False:
- * there is none. */
-bool srq_take_claimed(struct srq *srq, uint32_t qp, uint32_t *position, uint64_t *wr_id) EXCLUDES(srq->rq.lock);
+/* Takes a receive that was claimed for a message to that QP, whose sender has died before the message was there. *cell
+ * counts from 0 on: offers_find_claimed(). False: there is no more. */
+bool srq_take_claimed(struct srq *srq, uint32_t qp, uint32_t *cell, uint32_t *position, uint64_t *wr_id)
+	EXCLUDES(srq->rq.lock);
 /* Puts all such receives back into the queue. */
 void srq_return_claimed(struct srq *srq, uint32_t qp) EXCLUDES(srq->rq.lock);
+/* True if no receive is left for a message that comes as a packet. */
+bool srq_is_empty(struct srq *srq) EXCLUDES(srq->rq.lock);
 
 /* Changes what `mask` (enum ibv_srq_attr_mask) selects, all or nothing. 0, -EINVAL (more are posted than `depth`, or
  * `limit` exceeds the queue) or -ENOMEM. */

@@ -307,11 +307,17 @@ bool delayed_ack_run(struct loop *l, uint64_t now)
 	return true;
 }
 
-/* Settles QPs (settle.h), unless another thread receives, which does so then. */
+/* Settles QPs (settle.h). If another thread receives, it may not look here again: the helper does, before it sleeps. */
 static void run_settling(struct loop *l)
 {
+	bool mine;
+
 	/* relaxed: a hint, set by this thread or one that looks here again */
-	if (likely(!atomic_load_explicit(&l->hca.has_settling, memory_order_relaxed)) || !lock_try(&l->receive))
+	if (likely(!atomic_load_explicit(&l->hca.has_settling, memory_order_relaxed)))
+		return;
+	mine = lock_try(&l->receive);
+	atomic_store_explicit(&l->settle_missed, !mine, memory_order_relaxed);
+	if (!mine)
 		return;
 	l->local.settle(l);
 	lock_drop(&l->receive);

@@ -20,6 +20,7 @@
 #include "object/qp.h"
 #include "object/receives.h"
 #include "object/show.h"
+#include "object/srq.h"
 #include "port/faults.h"
 #include "port/local.h"
 #include "port/ports.h"
@@ -206,8 +207,9 @@ static void settle(struct qp *qp) EXCLUDES(qp->lock)
 		show_settle(qp->hca);
 }
 
-/* Takes in the messages that local peers have delivered, before the QP loses its receives. */
-static void take_delivered(struct qp *qp) EXCLUDES(qp->lock)
+/* Takes in the messages that local peers have delivered, before the QP loses its receives. `resets`: those of its SRQ
+ * that were claimed in vain go back there; else the QP flushes them. */
+static void take_delivered(struct qp *qp, bool resets) EXCLUDES(qp->lock)
 {
 	bool settling;
 
@@ -221,6 +223,8 @@ static void take_delivered(struct qp *qp) EXCLUDES(qp->lock)
 	loop_catch_up();
 	lock_take(&qp->lock);
 	engine_settled(qp);
+	if (resets && qp->rq.of_srq)
+		srq_return_claimed(qp->srq, qp->index);
 	lock_drop(&qp->lock);
 }
 
@@ -298,7 +302,7 @@ PUBLIC int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask
 		return modify_fail(error);
 	}
 	if (mask & IBV_QP_STATE && (a.qp_state == IBV_QPS_ERR || a.qp_state == IBV_QPS_RESET))
-		take_delivered(qp);
+		take_delivered(qp, a.qp_state == IBV_QPS_RESET);
 	if ((mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_ERR)
 		await_answers(qp);
 	if (hooks_any() && (mask & IBV_QP_STATE) && a.qp_state == IBV_QPS_RESET)

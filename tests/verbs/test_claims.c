@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/complete.h"
 #include "memory/claims.h"
 #include "object/offers.h"
 #include "object/qp.h"
@@ -270,6 +271,65 @@ static void a_sender_that_dies_takes_no_receive_along(void **state)
 	}
 }
 
+static bool waits(struct world *w, int i)
+{
+	struct qp *qp = (struct qp *)w->to[i].qp;
+	bool has;
+
+	lock_take(&qp->lock);
+	has = has_receive(qp);
+	lock_drop(&qp->lock);
+	return has;
+}
+
+/* A receive that somebody has claimed is none for another: its message waits as for any late receive. */
+static void a_claimed_receive_is_none_for_others(void **state)
+{
+	struct world *w = *state;
+
+	post_receive(w, 1, LENGTH, 0);
+	assert_true(waits(w, 1));
+	claim_for(w, 0);
+	assert_false(waits(w, 1));
+	post_message(w, 1, 4);
+	assert_false(is_done(w, 1));
+	post_receive(w, 2, LENGTH, 0);
+	expect_message(w, 1, 2, 4);
+}
+
+static void reset_gives_back_what_was_claimed_in_vain(void **state)
+{
+	struct world *w = *state;
+
+	post_receive(w, 1, LENGTH, 0);
+	claim_for(w, 0);
+	bring(w->to[0].qp, w->from[0].qp, IBV_QPS_RESET);
+	post_message(w, 1, 6);
+	expect_message(w, 1, 1, 6);
+}
+
+static void a_claim_that_is_flushed_counts_for_the_limit(void **state)
+{
+	struct world *w = *state;
+	struct ibv_srq_attr a = {.srq_limit = 2};
+	int reached = 0;
+
+	for (uint64_t i = 0; i < 2; i++)
+		post_receive(w, i, LENGTH, 0);
+	assert_int_equal(ibv_modify_srq(w->srq, &a, IBV_SRQ_LIMIT), 0);
+	claim_for(w, 0);
+	bring(w->to[0].qp, w->from[0].qp, IBV_QPS_ERR);
+	expect(w, IBV_WC_WR_FLUSH_ERR);
+	for (int i = 0; i < 2; i++) { /* this, and LAST_WQE_REACHED */
+		struct ibv_async_event event;
+
+		assert_int_equal(ibv_get_async_event(context, &event), 0);
+		reached += event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED;
+		ibv_ack_async_event(&event);
+	}
+	assert_int_equal(reached, 1);
+}
+
 /* While one is held, all others come and go, by messages of both kinds. */
 static void a_sender_that_is_stopped_holds_no_other(void **state)
 {
@@ -388,6 +448,9 @@ int main(void)
 		TEST(a_receive_that_is_too_short_fails_both),
 		TEST(what_came_before_err_is_received),
 		TEST(a_sender_that_dies_takes_no_receive_along),
+		TEST(a_claimed_receive_is_none_for_others),
+		TEST(reset_gives_back_what_was_claimed_in_vain),
+		TEST(a_claim_that_is_flushed_counts_for_the_limit),
 		TEST(a_sender_that_is_stopped_holds_no_other),
 		TEST(a_broken_peer_takes_nothing),
 		TEST(many_threads_send_at_once),

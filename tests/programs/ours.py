@@ -114,13 +114,22 @@ def example_cm(place, build):
     expect(s, 'received "hello"')
 
 
-def start_positional(place, build, program, *words):
+def start_positional(place, build, program, *words, env=()):
     """PROGRAM PORT WORDS [HOST]."""
     port = next(ports)
     command = [source(build, program), str(port), *words]
-    s = Process(build, place.server, command)
+    s = Process(build, place.server, command, env)
     s.until_listening(port)
-    return s, Process(build, place.client, command + [place.address])
+    return s, Process(build, place.client, command + [place.address], env)
+
+
+def mix(seed, env, **row):
+    """An odd seed has an SRQ; UROCE_ADOPT=off leaves memory where it is, as that of a program with threads is."""
+    def run(place, build):
+        s, c = start_positional(place, build, "mix", str(seed), env=env)
+        expect(c, "each byte was there")
+        expect(s, "each byte was there")
+    return Case(" ".join([*env, "mix %d" % seed]), run, **row)
 
 
 def peer_dies(how, **row):
@@ -329,7 +338,8 @@ EXAMPLE_TABLE = [
 
 TABLE = EXAMPLE_TABLE + [
     *each(alone, "{numbers,forks,full,threads,threads_more,mistakes,vendor}", quick=True),
-    *each(alone, "mix {1,2}", quick=True),
+    *(mix(seed, (), places=BOTH, quick=True) for seed in (1, 2)),
+    *(mix(seed, ("UROCE_ADOPT=off",), quick=True) for seed in (1, 2)),
     *(alone(name, name=name + ", while a fault may strike", env=["UROCE_FAULT=out chance 1/1000: duplicate"])
       for name in ("threads", "threads_more")),
     *behaviors(),

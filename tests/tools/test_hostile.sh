@@ -51,6 +51,7 @@ check "a number is one" 2 "'many' is not a number" uroce hostile -n many true
 if command -v ibv_rc_pingpong >/dev/null; then
 	check "a program that stands it" 0 '^6 of 6 seeds passed$' uroce hostile -n 6 uroce pair 'ibv_rc_pingpong -g 0 -n 300' 'ibv_rc_pingpong -g 0 -n 300 127.0.0.1'
 	check "one that takes UD for reliable" 1 'this alone does it:  out UD REQUEST chance 1/[0-9]*: drop' \
-		uroce hostile -n 1 -s 3 -t 3 uroce pair 'ibv_ud_pingpong -g 0 -n 500' 'ibv_ud_pingpong -g 0 -n 500 127.0.0.1'
+		uroce hostile -n 1 -s 3 -t 3 uroce pair 'ibv_ud_pingpong -g 0 -n 501' 'ibv_ud_pingpong -g 0 -n 501 127.0.0.1'
+	check "... of which nothing runs on" 1 '' pgrep -f '[i]bv_ud_pingpong -g 0 -n 501'
 fi
 finish

@@ -23,7 +23,8 @@
 #include "tools/program.h"
 #include "tools/terminal.h"
 
-#define SHOWN 4096 /* bytes of a failed run's last output to show */
+#define END_PATIENCE 2000 /* ms that a program which hangs has to end by SIGTERM */
+#define SHOWN	     4096 /* bytes of a failed run's last output to show */
 
 static const struct manner {
 	const char *rule, *permitted;
@@ -203,10 +204,28 @@ static void print_seed(uint64_t seed)
 
 /* ---- a run ---- */
 
+static struct pollfd end_of(pid_t child)
+{
+	return (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+}
+
+/* Ends the program and its group. `uroce pair` ends groups of its own, if it is asked. For a signal handler, too. */
+static void end_run(pid_t child)
+{
+	struct pollfd end = end_of(child);
+
+	kill(-child, SIGTERM);
+	kill(-child, SIGCONT);
+	poll(&end, end.fd >= 0, END_PATIENCE);
+	kill(-child, SIGKILL);
+	if (end.fd >= 0)
+		close(end.fd);
+}
+
 static void end_running(int number)
 {
 	if (running)
-		kill(-running, SIGKILL);
+		end_run(running);
 	_exit(128 + number);
 }
 
@@ -231,10 +250,11 @@ static void begin_run(const struct command *command, const struct hostile_option
 /* Waits for the child at most `seconds`. */
 static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 {
-	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
+	struct pollfd end = end_of(child);
 
 	run->hangs = end.fd >= 0 && poll(&end, 1, seconds > 1000000 ? -1 : (int)(1000 * seconds)) == 0;
-	kill(-child, run->hangs ? SIGKILL : 0);
+	if (run->hangs)
+		end_run(child);
 	waitpid(child, &run->status, 0);
 	kill(-child, SIGKILL); /* kills what the program has left running */
 	if (end.fd >= 0)

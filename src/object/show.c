@@ -19,7 +19,9 @@ void *show_memory(struct hca *hca, size_t length)
 
 void show_settle(struct hca *hca)
 {
-	if (hca->share)
+	/* Without regions no visitor is inside: closing the last one has waited. Sequentially consistent, with the
+	 * closing of the QP before: a visitor that entered by that QP saw a region that was counted. */
+	if (hca->share && atomic_load_explicit(&hca->regions, memory_order_seq_cst))
 		share_settle(hca->share);
 }
 

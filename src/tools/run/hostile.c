@@ -54,7 +54,8 @@ struct hostile_options {
 	char **argv;
 };
 
-static pid_t running; /* process group of the run, for the signal handler; 0: none */
+static pid_t running;		  /* process group of the run, for the signal handler; 0: none */
+static struct pollfd running_end; /* its pidfd */
 
 /* ---- seeds ---- */
 
@@ -204,28 +205,20 @@ static void print_seed(uint64_t seed)
 
 /* ---- a run ---- */
 
-static struct pollfd end_of(pid_t child)
+/* Ends the program and its group. `uroce pair` ends groups of its own, if it is asked. For a signal handler, too.
+ * `end`: by the program's pidfd. */
+static void end_run(pid_t child, struct pollfd *end)
 {
-	return (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
-}
-
-/* Ends the program and its group. `uroce pair` ends groups of its own, if it is asked. For a signal handler, too. */
-static void end_run(pid_t child)
-{
-	struct pollfd end = end_of(child);
-
 	kill(-child, SIGTERM);
 	kill(-child, SIGCONT);
-	poll(&end, end.fd >= 0, END_PATIENCE);
+	poll(end, end->fd >= 0, END_PATIENCE);
 	kill(-child, SIGKILL);
-	if (end.fd >= 0)
-		close(end.fd);
 }
 
 static void end_running(int number)
 {
 	if (running)
-		end_run(running);
+		end_run(running, &running_end);
 	_exit(128 + number);
 }
 
@@ -250,15 +243,13 @@ static void begin_run(const struct command *command, const struct hostile_option
 /* Waits for the child at most `seconds`. */
 static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 {
-	struct pollfd end = end_of(child);
+	struct pollfd *end = &running_end;
 
-	run->hangs = end.fd >= 0 && poll(&end, 1, seconds > 1000000 ? -1 : (int)(1000 * seconds)) == 0;
+	run->hangs = end->fd >= 0 && poll(end, 1, seconds > 1000000 ? -1 : (int)(1000 * seconds)) == 0;
 	if (run->hangs)
-		end_run(child);
+		end_run(child, end);
 	waitpid(child, &run->status, 0);
 	kill(-child, SIGKILL); /* kills what the program has left running */
-	if (end.fd >= 0)
-		close(end.fd);
 }
 
 /* Runs the program under some of the rules. `only`: as in join_rules(). */
@@ -277,9 +268,12 @@ static struct hostile_run run_seed(const struct command *command, const struct h
 		return run;
 	}
 	setpgid(child, child);
+	running_end = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
 	running = child;
 	await_run(&run, child, o->seconds);
 	running = 0;
+	if (running_end.fd >= 0)
+		close(running_end.fd);
 	return run;
 }
 

@@ -148,7 +148,8 @@ struct stat_cause {
 
 static_assert(sizeof(struct stat_qp) % 8 == 0 && sizeof(struct stat_id) % 8 == 0 && sizeof(struct stat_mr) % 8 == 0 &&
 		      sizeof(struct stat_srq) % 8 == 0 && sizeof(struct stat_context) % 8 == 0 &&
-		      sizeof(struct stat_cq) % 8 == 0 && sizeof(struct stat_device) % 8 == 0,
+		      sizeof(struct stat_cq) % 8 == 0 && sizeof(struct stat_device) % 8 == 0 &&
+		      sizeof(struct stat_cause) % 8 == 0,
 	      "records are multiples of 8 bytes");
 
 #endif

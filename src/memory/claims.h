@@ -51,7 +51,7 @@ static inline bool claims_take(struct share_claims *c, uint32_t position, uint32
 	return true;
 }
 
-/* The receive is there for whoever claims it first: shown anew, or given back by who has not used it. */
+/* The receive is free to be claimed: it is shown anew, or its claimer has not used it. */
 static inline void claims_put(struct share_claims *c, uint32_t position)
 {
 	/* release: what is shown of the receive was stored before, and what its last claimer has read, read */

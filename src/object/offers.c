@@ -15,9 +15,7 @@ struct offers {
 	struct share_receive *display;
 	uint16_t slot;
 	uint32_t lkey;
-	uint32_t count; /* cells in use: receives that are offered or claimed */
-	uint32_t low;	/* position of the oldest of them */
-	uint32_t next;	/* position of the next one; it is the ring's head */
+	uint32_t low; /* position of the oldest cell in use; rq->offered are */
 	bool in_use[SHARE_RECEIVES];
 	uint32_t position[SHARE_RECEIVES];
 	char *copy; /* of each receive */
@@ -37,7 +35,6 @@ static struct rwqe *copy_at(const struct rq *rq, uint32_t position)
 
 static void account(struct rq *rq)
 {
-	rq->offered = rq->offers->count;
 	/* only read under the lock */
 	atomic_store_explicit(&rq->reclaimed, rq->head - rq->offered, memory_order_relaxed);
 }
@@ -55,9 +52,8 @@ static void offer(struct rq *rq)
 	__atomic_store_n(&to->key, seen.key, __ATOMIC_RELAXED);
 	o->in_use[cell] = true;
 	o->position[cell] = at;
-	if (!o->count++)
+	if (!rq->offered++)
 		o->low = at;
-	o->next = at + 1;
 	claims_put(o->claims, at);
 }
 
@@ -70,7 +66,7 @@ void offers_show(struct rq *rq)
 	while (rq->head != rq->tail && !o->in_use[rq->head % SHARE_RECEIVES])
 		offer(rq);
 	/* release pairs with claim_receive() in delivery.c */
-	atomic_store_explicit(&o->shown->offered, o->next, memory_order_release);
+	atomic_store_explicit(&o->shown->offered, rq->head, memory_order_release);
 	account(rq);
 }
 
@@ -89,7 +85,6 @@ void offers_open(struct rq *rq, struct share *share, uint32_t index, uint64_t pd
 	o->slot = share->slot;
 	o->lkey = lkey;
 	o->copy = (char *)(o + 1);
-	o->next = rq->head;
 	o->shown->pd = pd;
 	/* no word of an earlier queue looks like one of this */
 	for (uint32_t i = 0; i < SHARE_RECEIVES; i++)
@@ -109,29 +104,32 @@ void offers_close(struct rq *rq)
 }
 
 /* Position of the oldest cell in use. One that is held for long may lie far behind the others. */
-static uint32_t oldest(const struct offers *o)
+static uint32_t oldest(const struct rq *rq)
 {
+	const struct offers *o = rq->offers;
 	uint32_t age = 0;
 
 	for (uint32_t i = 0; i < SHARE_RECEIVES; i++)
 		if (o->in_use[i])
-			age = max_of(age, o->next - o->position[i]);
-	return o->next - age;
+			age = max_of(age, rq->head - o->position[i]);
+	return rq->head - age;
 }
 
-static void let_go(struct offers *o, uint32_t position)
+static void let_go(struct rq *rq, uint32_t position)
 {
+	struct offers *o = rq->offers;
+
 	o->in_use[position % SHARE_RECEIVES] = false;
-	o->count--;
-	if (o->next - o->low > SHARE_RECEIVES)
-		o->low = oldest(o);
-	while (o->count && !has(o, o->low))
+	rq->offered--;
+	if (rq->head - o->low > SHARE_RECEIVES)
+		o->low = oldest(rq);
+	while (rq->offered && !has(o, o->low))
 		o->low++;
 }
 
 void offers_used(struct rq *rq, uint32_t position)
 {
-	let_go(rq->offers, position);
+	let_go(rq, position);
 	offers_show(rq);
 	account(rq);
 }
@@ -153,26 +151,20 @@ bool offers_take(struct rq *rq, struct rwqe *out, uint32_t *position)
 	struct offers *o = rq->offers;
 	uint32_t at = o->low;
 
-	if (!o->count)
+	if (!rq->offered)
 		return false;
 	if (take_at(rq, at, out, position))
 		return true;
 	/* a peer that is stopped may hold the oldest for long, while others come and go */
-	if (o->next - at > SHARE_RECEIVES)
-		at = o->next - SHARE_RECEIVES;
-	for (; at != o->next; at++)
+	if (rq->head - at > SHARE_RECEIVES)
+		at = rq->head - SHARE_RECEIVES;
+	for (; at != rq->head; at++)
 		if (take_at(rq, at, out, position))
 			return true;
 	for (uint32_t i = 0; i < SHARE_RECEIVES; i++) /* given back by a claimer, while an older one was held */
 		if (take_at(rq, o->position[i], out, position))
 			return true;
 	return false;
-}
-
-void offers_skip(struct rq *rq)
-{
-	rq->offers->next = rq->head;
-	account(rq);
 }
 
 static uint64_t word_of(const struct offers *o, uint32_t position)
@@ -222,7 +214,7 @@ void offers_return(struct rq *rq, uint32_t qp)
 
 	while ((r = offers_find_claimed(rq, qp, &cell, &position))) {
 		memcpy(rq_at(rq, rq->tail++), r, rq->stride);
-		let_go(rq->offers, position);
+		let_go(rq, position);
 	}
 	if (!rq->offers)
 		return;

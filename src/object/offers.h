@@ -19,8 +19,6 @@ void offers_show(struct rq *rq);
 
 /* Takes the first one that nobody has claimed, for a message that came as a packet. */
 bool offers_take(struct rq *rq, struct rwqe *out, uint32_t *position);
-/* The ring's head was taken, past those that are offered. */
-void offers_skip(struct rq *rq);
 
 /* Number of offered receives that nobody has claimed. */
 uint32_t offers_unclaimed(const struct rq *rq);

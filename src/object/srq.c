@@ -127,10 +127,8 @@ static bool take(struct rq *rq, struct credit *credit, struct rwqe *out, uint32_
 	}
 	if (!rq_take(rq, credit, out, position))
 		return false;
-	if (rq->offers)
-		offers_skip(rq);
-	else
-		atomic_store_explicit(&rq->reclaimed, rq->head, memory_order_relaxed); /* only read under the lock */
+	/* only read under the lock */
+	atomic_store_explicit(&rq->reclaimed, rq->head - rq->offered, memory_order_relaxed);
 	return true;
 }
 

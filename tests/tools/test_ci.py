@@ -21,7 +21,8 @@ WHEEL = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else None
 PYTHON = "/usr/bin/python3"  # the one that pytest and yaml are packaged for
 PAIR = """#!/bin/sh -e
 ibv_rc_pingpong -g 0 &
-until ibv_rc_pingpong -g 0 127.0.0.1; do kill -0 $!; done
+until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do kill -0 $!; done # it listens at port 18515
+ibv_rc_pingpong -g 0 127.0.0.1
 wait $!
 """
 # what a machine of the project has not, or must not be asked for

@@ -79,6 +79,15 @@ def markdown_is_understood(site, pages):
             check(not re.search(r"\]\(|\*\*", text), f"{path.relative_to(site)}: {text!r}")
 
 
+def options_are_whole(site):
+    """No browser breaks a line behind the hyphen of an option."""
+    page = (site / "index.html").read_text()
+    check('<span class="whole">--html</span>' in page, "--html may be broken")
+    outside = re.sub(r"<pre.*?</pre>", "", page, flags=re.DOTALL)
+    check(not re.search(r"<(code|td)>(?:(?!</\1>)[^<])*?(?<![\w-])--?[a-z]", outside), "an option that may be broken")
+    check("<pre" in page and "span" not in "".join(re.findall(r"<pre.*?</pre>", page, re.DOTALL)), "code is not as it was")
+
+
 def the_search_has_its_words(site):
     index = (site / "search/search_index.js").read_text()
     check(index.startswith("var site_index = "), "the index is no script")
@@ -107,6 +116,7 @@ def main():
             nothing_is_loaded_from_elsewhere(site, pages)
             documents_are_there(site, pages)
             markdown_is_understood(site, pages)
+            options_are_whole(site)
             the_search_has_its_words(site)
     print("\n".join(problems))
     sys.exit(bool(problems))

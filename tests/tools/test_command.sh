@@ -173,6 +173,10 @@ assert worst[\"verdict\"] == all[\"verdict\"], all
 assert local[\"text\"].startswith(\"udp:\") and local[\"advice\"], local
 print(*(f[\"what\"] for f in all[\"findings\"]), sep=chr(10))"'
 check "doctor names the C library" 0 'C library  *glibc 2' uroce doctor
+check "doctor names the packages that are here" 0 'useful packages  .*libibverbs-dev' uroce doctor
+mkdir empty
+check "... and says what the others are for" 0 'apt install perftest: ib_send_bw' \
+	env PATH="$work/empty" "$(command -v uroce)" doctor
 check "doctor takes no argument" 2 "'all'" uroce doctor all
 if python3 -c 'import os; os.seteuid(65534)' 2>/dev/null; then
 	check "its exit status, too" 1 '"verdict":.*"fail"' python3 with_holder uroce doctor -j

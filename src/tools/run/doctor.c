@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce doctor`: checks what uroce needs of a machine, by using it. */
 #include <cJSON.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <glob.h>
 #include <gnu/libc-version.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -23,6 +25,7 @@
 #include "base/config.h"
 #include "tools/command.h"
 #include "tools/library.h"
+#include "tools/program.h"
 #include "tools/run/devices.h"
 #include "tools/run/gpu_here.h"
 #include "tools/run/same_host.h"
@@ -384,6 +387,67 @@ static void check_surroundings(void)
 			   "is loaded: programs see its devices without `uroce run`, uroce's with it");
 }
 
+/* Packages of others that the documents use. */
+struct companion {
+	const char *program, *library, *header; /* one of these shows that it is installed */
+	const char *debian, *fedora;		/* its name */
+	const char *use;
+};
+
+static const struct companion companions[] = {
+	{.program = "ibv_rc_pingpong",
+	 .debian = "ibverbs-utils",
+	 .fedora = "libibverbs-utils",
+	 .use = "ibv_devices and ibv_rc_pingpong, programs to begin with"},
+	{.program = "ib_send_bw", .debian = "perftest", .fedora = "perftest", .use = "ib_send_bw, ib_write_lat: speed"},
+	{.header = "/usr/include/infiniband/verbs.h",
+	 .debian = "libibverbs-dev",
+	 .fedora = "rdma-core-devel",
+	 .use = "headers, to build programs of your own and the examples"},
+	{.library = "libdw.so.1",
+	 .debian = "libdw1",
+	 .fedora = "elfutils-libs",
+	 .use = "files and lines in what uroce check finds"},
+	{.program = "tshark", .debian = "tshark", .fedora = "wireshark-cli", .use = "reads what uroce pcap writes"},
+};
+
+static bool companion_is_here(const struct companion *c)
+{
+	char path[PATH_MAX];
+	void *library;
+
+	if (c->program)
+		return program_find(c->program, path, sizeof(path));
+	if (c->header)
+		return !access(c->header, R_OK);
+	library = dlopen(c->library, RTLD_LAZY | RTLD_LOCAL);
+	if (library)
+		dlclose(library);
+	return library;
+}
+
+/* uroce needs none of them, so what is missing is no warning. */
+static void check_companions(void)
+{
+	bool is_fedora = access("/etc/debian_version", F_OK) && !access("/etc/redhat-release", F_OK);
+	bool here[ARRAY_SIZE(companions)];
+	char text[256] = "";
+	int n = 0, missing = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
+		here[i] = companion_is_here(&companions[i]);
+		missing += !here[i];
+		if (here[i])
+			n += snprintf(text + n, sizeof(text) - n, "%s%s", n ? ", " : "",
+				      is_fedora ? companions[i].fedora : companions[i].debian);
+	}
+	doctor_say(OK, "useful packages", "%s%s", n ? text : "none installed", missing && n ? "; not:" : "");
+	for (size_t i = 0; i < ARRAY_SIZE(companions); i++)
+		if (!here[i])
+			advise("%s install %s: %s", is_fedora ? "dnf" : "apt",
+			       is_fedora ? companions[i].fedora : companions[i].debian, companions[i].use);
+}
+
 static void check_all(void)
 {
 	struct device_view *views = NULL;
@@ -406,6 +470,7 @@ static void check_all(void)
 	check_crc();
 	check_locked_memory();
 	check_surroundings();
+	check_companions();
 }
 
 static void conclude(void)

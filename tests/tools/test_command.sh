@@ -193,6 +193,11 @@ UROCE_TRACE=$work/single uroce run qp_single_host >out 2>&1 || { sed 's/^/# /' o
 check "a trace shows the life of a SEND" 0 '^SEND of .*from post to poll' uroce trace -l 0 single
 check "... and the states of its queue pairs" 0 '^A  QP 0x[0-9a-f]*, peer 0x[0-9a-f]*: RESET, INIT, RTR after [0-9.]* [um]s, RTS after ' \
 	env COLUMNS=200 uroce trace -l 0 single
+check "two queue pairs of one process are A and B" 0 '^A and B  single: ' uroce trace -l 0 single
+check "... in the states" 0 '^B  QP 0x' uroce trace -l 0 single
+check "... in the titles" 0 '^SEND of 64 bytes, A -> B: ' uroce trace -l 0 single
+check "... in each step" 0 ' B  *memory written' uroce trace -l 0 single
+check "... in a ladder" 0 ' A qp_single_host  *B qp_single_host$' uroce trace --ladder -l 0 single
 check "... of a WRITE" 0 '^WRITE of ' uroce trace -l 0 single
 for state in 'WQE POSTED' 'WQE PROCESSING' 'WQE COMPLETED' 'CQE PENDING' 'CQE POLLED'; do
 	check "... names the state $state" 0 "$state" uroce trace -l 0 single

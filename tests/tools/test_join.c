@@ -393,6 +393,29 @@ static void an_arrow_ends_where_its_packet_arrived(void **state)
 	}
 }
 
+static void queue_pairs_of_one_file_are_two_ends(void **state)
+{
+	struct joined j;
+
+	start(state);
+	at(0, TRACE_connect, A, B, 100, 500, 1024, 0);
+	at(0, TRACE_connect, B, A, 500, 100, 1024, 0);
+	at(1, TRACE_connect, 0x77, 0x78, 1, 2, 1024, 0);
+	at(0, TRACE_post_send, A, 0, 0x33, IBV_WR_SEND, 64, IBV_SEND_SIGNALED);
+	at(0, TRACE_pickup, A, 0, 100, 1, IBV_WR_SEND, 0);
+	at(0, TRACE_build, A, B, 100, OP_SEND_ONLY, 64, 0);
+	at(0, TRACE_send, B, 100, OP_SEND_ONLY, 64, 80, 0);
+	at(0, TRACE_receive, B, 100, OP_SEND_ONLY, 64, 0, 0);
+	at(0, TRACE_match, B, 0, 0x44, 100, 0, 0);
+	join(&j, &records);
+	assert_int_equal(j.second[0], 3);
+	assert_int_equal(j.second[1], 0);
+	assert_string_equal(conn_letters(&j, &j.conns[j.requests[0].conn]), "A -> D");
+	for (uint32_t s = j.requests[0].first, n = 0; s != NO_STEP; s = j.steps[s].next, n++)
+		assert_int_equal(join_end(&j, &j.requests[0], &records.all[j.steps[s].record]), n < 4 ? 0 : 3);
+	join_free(&j);
+}
+
 static void any_records_at_all_do_no_harm(void **state)
 {
 	uint64_t seed = 12345;
@@ -447,6 +470,7 @@ int main(void)
 		TEST(a_third_file_with_the_same_numbers_is_told_apart),
 		TEST(the_table_has_medians_and_percentiles),
 		TEST(an_arrow_ends_where_its_packet_arrived),
+		TEST(queue_pairs_of_one_file_are_two_ends),
 		TEST(any_records_at_all_do_no_harm),
 	};
 

@@ -559,6 +559,37 @@ static void (*const handler[TRACE_POINTS])(struct joined *, uint32_t, const stru
 	[TRACE_connect] = on_connect,
 };
 
+/* Each file is an end; of two queue pairs of one file that are connected to each other, the later is another one. */
+static void name_ends(struct joined *j)
+{
+	uint32_t ends = j->records->files;
+
+	j->second = grow(NULL, ends, sizeof(*j->second));
+	memset(j->second, 0, ends * sizeof(*j->second));
+	for (uint32_t c = 0; c < j->conn_count; c++)
+		j->conns[c].end = j->conns[c].file;
+	for (uint32_t c = 0; c < j->conn_count; c++) {
+		const struct conn *conn = &j->conns[c];
+		struct conn *peer = conn->peer == NO_CONN ? NULL : &j->conns[conn->peer];
+
+		if (!peer || peer->file != conn->file || conn->peer <= c || conn->end != conn->file)
+			continue;
+		if (!j->second[conn->file])
+			j->second[conn->file] = (uint16_t)ends++;
+		peer->end = j->second[conn->file];
+	}
+}
+
+uint16_t join_end(const struct joined *j, const struct request *q, const struct record *e)
+{
+	const struct conn *conn = &j->conns[q->conn], *peer = conn->peer == NO_CONN ? NULL : &j->conns[conn->peer];
+	bool names_peer = e->point == TRACE_send; /* the others name the queue pair where they were made */
+
+	if (!peer || peer->end == conn->end || peer->file != conn->file)
+		return e->file;
+	return (e->arg[0] == conn->qpn) != names_peer ? conn->end : peer->end;
+}
+
 void join(struct joined *j, const struct records *records)
 {
 	*j = (struct joined){.records = records};
@@ -566,6 +597,7 @@ void join(struct joined *j, const struct records *records)
 	for (uint32_t i = 0; i < records->count; i++)
 		if (handler[records->all[i].point])
 			handler[records->all[i].point](j, i, &records->all[i]);
+	name_ends(j);
 }
 
 void join_free(struct joined *j)
@@ -579,6 +611,7 @@ void join_free(struct joined *j)
 	free(j->conns);
 	free(j->requests);
 	free(j->steps);
+	free(j->second);
 	map_free(&j->by_number);
 	map_free(&j->by_qpn);
 	map_free(&j->by_wqe);

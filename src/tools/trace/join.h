@@ -53,6 +53,7 @@ struct request {
 /* A queue pair in one file. */
 struct conn {
 	uint16_t file;
+	uint16_t end; /* names it: end_letter() */
 	uint32_t qpn, dest_qpn, mtu;
 	uint32_t sq_psn, rq_psn;
 	uint32_t namesake; /* earlier queue pair of this number in another file; NO_CONN: none */
@@ -74,13 +75,18 @@ struct joined {
 	struct request *requests; /* in order of posting */
 	struct step *steps;
 	uint32_t conn_count, request_count, step_count;
-	uint32_t partial;     /* records of requests that were posted before the files begin */
+	uint16_t *second; /* per file: end of the later one of two queue pairs that are connected to each other; 0: none
+			   */
+	uint32_t partial; /* records of requests that were posted before the files begin */
 	struct map by_number; /* queue pairs: last one of that number; others follow as namesakes */
 	struct map by_qpn, by_wqe, receive_posts, receive_users, packets;
 };
 
 void join(struct joined *j, const struct records *records);
 void join_free(struct joined *j);
+
+/* End at which a record of the request was made. */
+uint16_t join_end(const struct joined *j, const struct request *q, const struct record *e);
 
 /* True if the response is data. */
 bool request_reads(const struct request *q);

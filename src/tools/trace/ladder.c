@@ -29,9 +29,9 @@ struct said {
 /* A row of the diagram. */
 struct rung {
 	const struct record *e;
-	bool is_arrow, back, lost, direct;
-	bool left;	  /* row without an arrow: at the requester */
-	const char *what; /* label of the arrow */
+	bool is_arrow, back, lost, direct; /* back: to the left */
+	bool left;			   /* row without an arrow: side of its event */
+	const char *what;		   /* label of the arrow */
 	struct said said[2];
 };
 
@@ -41,8 +41,9 @@ struct ladder {
 	const struct conn *conn;
 	FILE *to;
 	void (*print)(const struct ladder *l, const struct rung *r);
-	uint64_t syndrome; /* syndrome of the last answer built */
-	bool *taken;	   /* per step, in order: true for a receive that belongs to an earlier send */
+	bool requester_right; /* each end keeps its side, in all diagrams of a trace */
+	uint64_t syndrome;    /* syndrome of the last answer built */
+	bool *taken;	      /* per step, in order: true for a receive that belongs to an earlier send */
 };
 
 static void html_text(FILE *to, const char *text)
@@ -66,14 +67,30 @@ static const struct record *ladder_record(const struct ladder *l, uint32_t step)
 	return &l->j->records->all[l->j->steps[step].record];
 }
 
-/* True if the packet is a response. */
+static struct ladder ladder_of(const struct joined *j, const struct request *q, FILE *to)
+{
+	struct ladder l = {.j = j, .q = q, .conn = &j->conns[q->conn], .to = to};
+
+	l.requester_right = l.conn->peer != NO_CONN && j->conns[l.conn->peer].end < l.conn->end;
+	return l;
+}
+
+/* Connection of a side, or NULL: in none of the files. */
+static const struct conn *conn_at(const struct ladder *l, bool right)
+{
+	if (right == l->requester_right)
+		return l->conn;
+	return l->conn->peer == NO_CONN ? NULL : &l->j->conns[l->conn->peer];
+}
+
+/* True if the packet goes to the left. */
 static bool goes_back(const struct ladder *l, const struct record *e)
 {
 	bool response = opcode_info[e->arg[2] & 0xff].flags & IS_RESPONSE || OPERATION(e->arg[2]) == OP_ACKNOWLEDGE;
 
-	if (l->conn->qpn == l->conn->dest_qpn)
-		return response;
-	return e->arg[0] == l->conn->qpn;
+	if (l->conn->qpn != l->conn->dest_qpn)
+		response = e->arg[0] == l->conn->qpn;
+	return response != l->requester_right;
 }
 
 /* ---- rows ---- */
@@ -160,7 +177,7 @@ static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
 		  e->arg[1], e->arg[5] ? ", by shared memory" : "");
 	if (arrival != NO_STEP) {
 		l->taken[at] = true;
-		snprintf(took, sizeof(took), "arrives after %s µs",
+		snprintf(took, sizeof(took), "arrives after %s us",
 			 micros((int64_t)(ladder_record(l, arrival)->time - e->time)));
 		r.said[!back].small = took;
 	}
@@ -174,18 +191,21 @@ static void packet_rung(struct ladder *l, uint32_t step, uint32_t number)
 /* Adds a one-sided operation: an arrow without a packet. */
 static void onesided_rung(const struct ladder *l, const struct record *e)
 {
+	struct rung r = {e, .is_arrow = true, .direct = true, .back = l->requester_right,
+			 .what = "no packet: in the peer's memory"};
 	char where[64];
 
 	snprintf(where, sizeof(where), "%u bytes at 0x%" PRIx64, (unsigned)e->arg[4], e->arg[3]);
-	l->print(l, &(struct rung){e, .is_arrow = true, .direct = true, .what = "no packet: in the peer's memory",
-				   .said = {{.text = "done by the requester"}, {.small = where}}});
+	r.said[l->requester_right].text = "done by the requester";
+	r.said[!l->requester_right].small = where;
+	l->print(l, &r);
 }
 
 /* Adds an event at one end. */
 static void event_rung(const struct ladder *l, const struct record *e)
 {
 	bool bad = e->point == TRACE_retry || e->point == TRACE_drop || (e->point == TRACE_complete && e->arg[3]);
-	struct rung r = {e, .left = e->arg[0] == l->conn->qpn};
+	struct rung r = {e, .left = (e->arg[0] == l->conn->qpn) != l->requester_right};
 	struct told told;
 
 	life_tell(l->j, l->q, e, &told);
@@ -225,6 +245,30 @@ static void unsent_rung(const struct ladder *l, const struct record *e)
 	l->print(l, &r);
 }
 
+/* Adds an ACK that arrived without a packet of its own: in a record of the ring that carries a request. */
+static void carried_ack_rung(const struct ladder *l, uint32_t step)
+{
+	const struct record *ack = ladder_record(l, step);
+	struct rung r = {ack, .is_arrow = true, .back = !l->requester_right};
+	char label[128], took[64];
+
+	for (uint32_t s = l->j->steps[step].next; s != NO_STEP; s = l->j->steps[s].next) {
+		const struct record *e = ladder_record(l, s);
+
+		if (e->point == TRACE_send && OPERATION(e->arg[2]) == OP_ACKNOWLEDGE && e->arg[0] == ack->arg[1])
+			return;
+		if (e->point != TRACE_acknowledged)
+			continue;
+		put_label(label, sizeof(label), syndrome_name(ack->arg[3]), ack->arg[2],
+			  ", with a request of that end");
+		snprintf(took, sizeof(took), "arrives after %s us", micros((int64_t)(e->time - ack->time)));
+		r.what = label;
+		r.said[!r.back].small = took;
+		l->print(l, &r);
+		return;
+	}
+}
+
 static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
 {
 	const struct record *e = ladder_record(l, step);
@@ -238,6 +282,7 @@ static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
 		return;
 	case TRACE_acknowledge:
 		l->syndrome = e->arg[3];
+		carried_ack_rung(l, step);
 		return;
 	case TRACE_build:
 		if (!was_sent(l, step))
@@ -279,23 +324,22 @@ static void all_rungs(struct ladder *l, void (*between)(const struct ladder *l, 
 
 /* ---- text ---- */
 
-#define LEFT  26 /* columns of the texts at the ends, and of an arrow */
+#define LEFT  22 /* columns of the texts at the ends, and of an arrow */
 #define WIRE  24
-#define RIGHT 17
+#define RIGHT 23
 
 /* Prints a text within one column, aligned right or left. */
 static void text_said(const struct ladder *l, const struct said *s, int width, bool to_right)
 {
 	const char *colour = !s->mood || !*s->mood ? "" : *s->mood == 'b' ? style(RED) : style(YELLOW);
-	char text[64];
-	char *micro;
+	char text[64], *address;
 
 	snprintf(text, sizeof(text), "%s", s->text ?: s->small ?: "");
-	micro = strstr(text, "µs");
-	if (micro)
-		memcpy(micro - 1, " us", sizeof(" us"));
 	if (!strncmp(text, "arrives ", 8))
 		memmove(text, text + 8, strlen(text + 8) + 1);
+	address = strstr(text, " at 0x");
+	if (address && strlen(text) > (size_t)width) /* a part of it would mislead */
+		*address = 0;
 	fprintf(l->to, "%s%*.*s%s", colour, to_right ? width : 0, width, text, *colour ? style(PLAIN) : "");
 }
 
@@ -348,7 +392,7 @@ static void text_between(const struct ladder *l, uint32_t count)
 static void text_end(const struct joined *j, const struct conn *c, char *text, size_t room)
 {
 	if (c)
-		snprintf(text, room, "%c %.*s", source_letter(c->file), (int)room - 3,
+		snprintf(text, room, "%c %.*s", end_letter(c->end), (int)room - 3,
 			 j->records->sources[c->file].program);
 	else
 		snprintf(text, room, "peer");
@@ -356,13 +400,13 @@ static void text_end(const struct joined *j, const struct conn *c, char *text, s
 
 void print_ladder(const struct joined *j, const struct request *q, FILE *to)
 {
-	struct ladder l = {j, q, &j->conns[q->conn], to, text_rung, 0, NULL};
-	const struct conn *peer = l.conn->peer == NO_CONN ? NULL : &j->conns[l.conn->peer];
+	struct ladder l = ladder_of(j, q, to);
 	char left[LEFT + 1], right[RIGHT + 1];
 
+	l.print = text_rung;
 	print_title(j, q, to);
-	text_end(j, l.conn, left, sizeof(left));
-	text_end(j, peer, right, sizeof(right));
+	text_end(j, conn_at(&l, false), left, sizeof(left));
+	text_end(j, conn_at(&l, true), right, sizeof(right));
 	fprintf(to, "%s%8s%s %s%*s %*s %s%s\n", style(DIM), "us", style(PLAIN), style(BOLD), LEFT, left, WIRE + 2, "",
 		right, style(PLAIN));
 	all_rungs(&l, text_between);
@@ -405,7 +449,7 @@ static void html_rung(const struct ladder *l, const struct rung *r)
 			r->direct ? " direct" : "");
 	else
 		fprintf(l->to, "<div class='row%s'>", *bad ? " badrow" : "");
-	fprintf(l->to, "<span class=at>%s µs</span>", micros((int64_t)(r->e->time - l->q->when[POSTED])));
+	fprintf(l->to, "<span class=at>%s us</span>", micros((int64_t)(r->e->time - l->q->when[POSTED])));
 	html_said(l, &r->said[0], true);
 	if (r->is_arrow)
 		html_arrow(l, r);
@@ -429,7 +473,7 @@ static void html_end(const struct ladder *l, const char *side, const struct conn
 
 	fprintf(l->to, "<span class='%s'>", side);
 	if (s) {
-		fprintf(l->to, "%c ", source_letter(c->file));
+		fprintf(l->to, "%c ", end_letter(c->end));
 		html_text(l->to, s->program);
 		fprintf(l->to, "<span class=small>process %u, QP 0x%06x</span></span>", s->pid, c->qpn);
 	} else {
@@ -442,10 +486,11 @@ static void html_title(const struct ladder *l)
 {
 	const struct request *q = l->q;
 
-	fprintf(l->to, "<h2>%s of %u bytes</h2>\n<p class=dim>request %u of QP 0x%06x, wr_id 0x%" PRIx64,
-		operation_name(q->opcode), q->length, q->wqe, l->conn->qpn, q->wr_id);
+	fprintf(l->to, "<h2>%s of %u bytes, ", operation_name(q->opcode), q->length);
+	html_text(l->to, conn_letters(l->j, l->conn));
+	fprintf(l->to, "</h2>\n<p class=dim>request %u of QP 0x%06x, wr_id 0x%" PRIx64, q->wqe, l->conn->qpn, q->wr_id);
 	if (q->when[POLLED] != NEVER)
-		fprintf(l->to, ", %s µs from post to poll", micros((int64_t)(q->when[POLLED] - q->when[POSTED])));
+		fprintf(l->to, ", %s us from post to poll", micros((int64_t)(q->when[POLLED] - q->when[POSTED])));
 	if (q->retries)
 		fprintf(l->to, ", <b class=warn>sent again %u time%s</b>", q->retries, q->retries == 1 ? "" : "s");
 	if (q->status > 0)
@@ -457,13 +502,14 @@ static void html_title(const struct ladder *l)
 
 static void html_request(const struct joined *j, const struct request *q, FILE *to)
 {
-	struct ladder l = {j, q, &j->conns[q->conn], to, html_rung, 0, NULL};
+	struct ladder l = ladder_of(j, q, to);
 
+	l.print = html_rung;
 	html_title(&l);
 	fputs("<div class=ladder><div class='row head'><span class=at></span>", to);
-	html_end(&l, "left", l.conn);
+	html_end(&l, "left", conn_at(&l, false));
 	fputs("<span class=wire></span>", to);
-	html_end(&l, "", l.conn->peer == NO_CONN ? NULL : &j->conns[l.conn->peer]);
+	html_end(&l, "", conn_at(&l, true));
 	fputs("</div>\n", to);
 	all_rungs(&l, html_between);
 	fputs("</div>\n", to);
@@ -474,7 +520,7 @@ static void html_sources(const struct joined *j, FILE *to)
 	for (uint32_t i = 0; i < j->records->files; i++) {
 		const struct source *s = &j->records->sources[i];
 
-		fprintf(to, "<p class=dim><b>%c</b> ", source_letter(i));
+		fprintf(to, "<p class=dim><b>%s</b> ", file_letters(j, i));
 		html_text(to, s->program);
 		fprintf(to, ", process %u on ", s->pid);
 		html_text(to, s->host);
@@ -486,7 +532,7 @@ static void html_sources(const struct joined *j, FILE *to)
 
 static void html_summary(const struct joined *j, const uint32_t *which, uint32_t count, FILE *to)
 {
-	fputs("<h2>Times, in µs</h2><div "
+	fputs("<h2>Times, in us</h2><div "
 	      "class=scroll><table><tr><th>operation<th>step<th>count<th>median<th>p99<th>max</tr>\n",
 	      to);
 	for (uint32_t opcode = 0; opcode < 16; opcode++)

@@ -29,20 +29,30 @@ uint32_t filter_requests(const struct joined *j, const struct filter *f, uint32_
 	return n - skip;
 }
 
-char source_letter(uint32_t file)
+char end_letter(uint32_t end)
 {
-	return file < 26 ? (char)('A' + file) : '*';
+	return end < 26 ? (char)('A' + end) : '*';
 }
 
-static const char *letters(const struct joined *j, const struct conn *conn)
+const char *file_letters(const struct joined *j, uint32_t file)
+{
+	static char text[16];
+
+	if (j->second[file])
+		snprintf(text, sizeof(text), "%c and %c", end_letter(file), end_letter(j->second[file]));
+	else
+		snprintf(text, sizeof(text), "%c", end_letter(file));
+	return text;
+}
+
+const char *conn_letters(const struct joined *j, const struct conn *conn)
 {
 	static char text[16];
 
 	if (conn->peer == NO_CONN)
-		snprintf(text, sizeof(text), "%c", source_letter(conn->file));
+		snprintf(text, sizeof(text), "%c", end_letter(conn->end));
 	else
-		snprintf(text, sizeof(text), "%c -> %c", source_letter(conn->file),
-			 source_letter(j->conns[conn->peer].file));
+		snprintf(text, sizeof(text), "%c -> %c", end_letter(conn->end), end_letter(j->conns[conn->peer].end));
 	return text;
 }
 
@@ -53,7 +63,7 @@ static const char *const clock_text[] = {
 	[CLOCK_WALL] = "; no packet in common with the others: its clock is set by the time of day",
 };
 
-static void print_source(const struct source *s, char name, FILE *to)
+static void print_source(const struct source *s, const char *name, FILE *to)
 {
 	const char *slash = strrchr(s->name, '/');
 	char text[PATH_MAX + 512];
@@ -70,20 +80,22 @@ static void print_source(const struct source *s, char name, FILE *to)
 			 micros((int64_t)s->fastest));
 	else
 		snprintf(text + n, sizeof(text) - n, "%s", clock_text[s->clock]);
-	fprintf(to, "%s%c%s  ", style(BOLD), name, style(PLAIN));
-	print_wrapped(to, text, 3, 3);
+	fprintf(to, "%s%s%s  ", style(BOLD), name, style(PLAIN));
+	print_wrapped(to, text, (unsigned)strlen(name) + 2, 3);
 	fputc('\n', to);
 }
 
-void print_sources(const struct records *r, FILE *to)
+void print_sources(const struct joined *j, FILE *to)
 {
-	for (uint32_t i = 0; i < r->files; i++)
-		print_source(&r->sources[i], source_letter(i), to);
+	for (uint32_t i = 0; i < j->records->files; i++)
+		print_source(&j->records->sources[i], file_letters(j, i), to);
 }
 
 /* A line of a request's life. */
 struct line {
 	FILE *to;
+	const struct joined *j;
+	const struct request *q;
 	uint64_t start, before;
 	struct told *told; /* destination instead of printing */
 };
@@ -106,7 +118,7 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)
 {
 	int64_t at = (int64_t)(e->time - line->start), took = (int64_t)(e->time - line->before);
-	int indent = e->file < 8 ? 2 * e->file : 16, pad = indent < 4 ? 4 - indent : 2;
+	int end = join_end(line->j, line->q, e), indent = end < 8 ? 2 * end : 16, pad = indent < 4 ? 4 - indent : 2;
 	struct widths w = widths_of_lines();
 	int what_width = max_of(w.what, (int)strlen(what) + 1);
 	char text[256];
@@ -125,7 +137,7 @@ static void print_line(struct line *line, const struct record *e, const char *wh
 	}
 	fprintf(line->to, "%s%*s%s %s%*s%s  %*s%s%c%s%*s%-*s%s", style(DIM), w.time, micros(at), style(PLAIN),
 		took >= 1000 ? style(BOLD) : "", w.time - 2, micros(took), style(PLAIN), indent, "", style(CYAN),
-		source_letter(e->file), style(PLAIN), pad, "", what_width, what, style(DIM));
+		end_letter((uint32_t)end), style(PLAIN), pad, "", what_width, what, style(DIM));
 	print_wrapped(line->to, text, (unsigned)(2 * w.time + 2 + indent + pad + what_width),
 		      (unsigned)(2 * w.time + 6 + w.what));
 	fprintf(line->to, "%s\n", style(PLAIN));
@@ -214,8 +226,8 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 		print_line(line, e, "posted", "WQE POSTED");
 		return;
 	case TRACE_pickup:
-		print_line(line, e, "picked up by the requester", "WQE PROCESSING, %u packet%s from PSN 0x%06x",
-			   (unsigned)a[3], a[3] == 1 ? "" : "s", (unsigned)a[2]);
+		print_line(line, e, "picked up", "WQE PROCESSING, %u packet%s from PSN 0x%06x", (unsigned)a[3],
+			   a[3] == 1 ? "" : "s", (unsigned)a[2]);
 		return;
 	case TRACE_build:
 		print_line(line, e, "packet built", "%s, %u bytes", packet_text(q, a[2], a[3]), (unsigned)a[4]);
@@ -275,7 +287,7 @@ static void print_step(struct line *line, const struct joined *j, const struct r
 
 void life_tell(const struct joined *j, const struct request *q, const struct record *e, struct told *told)
 {
-	struct line line = {.told = told};
+	struct line line = {.j = j, .q = q, .told = told};
 
 	*told = (struct told){.what = ""};
 	print_step(&line, j, q, e);
@@ -339,7 +351,7 @@ void print_title(const struct joined *j, const struct request *q, FILE *to)
 	const struct conn *conn = &j->conns[q->conn];
 	char text[512];
 	int n = snprintf(text, sizeof(text), "%s%s of %u bytes%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64,
-			 style(BOLD), operation_name(q->opcode), q->length, style(PLAIN), letters(j, conn), q->wqe,
+			 style(BOLD), operation_name(q->opcode), q->length, style(PLAIN), conn_letters(j, conn), q->wqe,
 			 conn->qpn, q->wr_id);
 
 	if (q->when[POLLED] != NEVER)
@@ -359,7 +371,7 @@ void print_title(const struct joined *j, const struct request *q, FILE *to)
 
 void print_request(const struct joined *j, const struct request *q, FILE *to)
 {
-	struct line line = {to, q->when[POSTED], q->when[POSTED], NULL};
+	struct line line = {to, j, q, q->when[POSTED], q->when[POSTED], NULL};
 	uint32_t between[TRACE_POINTS] = {0};
 	struct widths w = widths_of_lines();
 

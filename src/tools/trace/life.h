@@ -17,9 +17,13 @@ struct filter {
 /* Indexes of the selected requests, in an array that the caller frees. Returns their number. */
 uint32_t filter_requests(const struct joined *j, const struct filter *f, uint32_t **which);
 
-/* Letter by which the lines name a trace file. */
-char source_letter(uint32_t file);
-void print_sources(const struct records *r, FILE *to);
+/* Letter by which the lines name an end. */
+char end_letter(uint32_t end);
+/* Letters of a file's ends: "A", or "A and B". Valid until the next call. */
+const char *file_letters(const struct joined *j, uint32_t file);
+/* Letters of a connection: "A -> B", or "A" if the peer is in no file. Valid until the next call. */
+const char *conn_letters(const struct joined *j, const struct conn *conn);
+void print_sources(const struct joined *j, FILE *to);
 void print_title(const struct joined *j, const struct request *q, FILE *to);
 void print_request(const struct joined *j, const struct request *q, FILE *to);
 

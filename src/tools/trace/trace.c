@@ -149,8 +149,8 @@ static void print_text(const struct joined *j, const struct wish *w)
 	struct filter f = w->filter;
 	uint32_t *which, count;
 
-	print_sources(j->records, stdout);
-	print_walks(j->records, w->filter.qpn, stdout);
+	print_sources(j, stdout);
+	print_walks(j, w->filter.qpn, stdout);
 	putchar('\n');
 	if (w->requests)
 		print_requests(j, &f, w->ladder);

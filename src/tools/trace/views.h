@@ -8,7 +8,7 @@
 #include "tools/trace/join.h"
 
 /* Prints the states that the first few queue pairs went through; `qpn`: only this one, -1: any. */
-void print_walks(const struct records *r, int64_t qpn, FILE *to);
+void print_walks(const struct joined *j, int64_t qpn, FILE *to);
 /* Prints a request as a ladder diagram of text, 80 columns wide. */
 void print_ladder(const struct joined *j, const struct request *q, FILE *to);
 /* Prints the requests as a self-contained page of HTML. */

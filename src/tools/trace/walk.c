@@ -14,8 +14,10 @@
 enum { WALKS = 8 }; /* queue pairs that are shown: a program may have thousands */
 
 /* Prints the line of the queue pair whose first change of state this is. */
-static void print_walk(const struct records *r, const struct record *first, FILE *to)
+static void print_walk(const struct joined *j, const struct record *first, FILE *to)
 {
+	const struct records *r = j->records;
+	uint32_t c = map_get(&j->by_qpn, (uint64_t)first->file << 32 | first->arg[0]);
 	const struct record *end = r->all + r->count;
 	uint64_t before = first->time, peer = 0;
 	char *text = NULL;
@@ -25,7 +27,7 @@ static void print_walk(const struct records *r, const struct record *first, FILE
 	for (const struct record *e = first; e < end; e++)
 		if (e->point == TRACE_connect && e->file == first->file && e->arg[0] == first->arg[0])
 			peer = e->arg[1];
-	fprintf(line, "%c  QP 0x%06" PRIx64, source_letter(first->file), first->arg[0]);
+	fprintf(line, "%c  QP 0x%06" PRIx64, end_letter(c == MAP_NONE ? first->file : j->conns[c].end), first->arg[0]);
 	if (peer)
 		fprintf(line, ", peer 0x%06" PRIx64, peer);
 	fprintf(line, ": %s", qp_state_name(first->arg[1]));
@@ -45,8 +47,9 @@ static void print_walk(const struct records *r, const struct record *first, FILE
 	free(text);
 }
 
-void print_walks(const struct records *r, int64_t qpn, FILE *to)
+void print_walks(const struct joined *j, int64_t qpn, FILE *to)
 {
+	const struct records *r = j->records;
 	const struct record *shown[WALKS];
 	uint32_t count = 0;
 	bool more = false;
@@ -63,7 +66,7 @@ void print_walks(const struct records *r, int64_t qpn, FILE *to)
 			shown[count++] = e;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		print_walk(r, shown[i], to);
+		print_walk(j, shown[i], to);
 	if (more)
 		fprintf(to, "   More queue pairs are in the trace; -q shows one.\n");
 }

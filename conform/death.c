@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The far process is ended by SIGKILL: its kernel, or who stands for it, gives back what it had. */
 #include <string.h>
+#include <unistd.h>
 
 #include "conform.h"
 #include "connect.h"
@@ -14,6 +15,27 @@ static void of_connected(void)
 	event(near, RDMA_CM_EVENT_DISCONNECTED);
 	expect_errno("rdma_disconnect", simple(near, CM_DISCONNECT, t.client), 0);
 	expect_in_error(&t.a);
+}
+
+static void of_request(void)
+{
+	struct two t = make_two(RDMA_PS_TCP);
+
+	request(&t, 0);
+	end_kill(far);
+	event(near, RDMA_CM_EVENT_REJECTED);
+}
+
+static void of_pending(void)
+{
+	struct two t = make_two(RDMA_PS_TCP);
+	struct cm_call e;
+
+	request(&t, 0);
+	usleep(100000); /* an MRA has come, so the request is not repeated for seconds */
+	end_kill(far);
+	e = event(near, RDMA_CM_EVENT_REJECTED);
+	expect("status", e.status, 28);
 }
 
 static struct pair pair_of_dead(enum ibv_qp_type type)
@@ -70,6 +92,10 @@ static void datagram_to_dead(void)
 static const struct row rows[] = {
 	{"cm/connected", "Linux core/ucma.c: ucma_close(); core/cm.c: cm_destroy_id(), DREQ",
 	 "connect; the far process is killed; disconnect", "DISCONNECTED; err", of_connected},
+	{"cm/request", "Linux core/cm.c: cm_destroy_id(), IB_CM_REQ_RCVD: REJ",
+	 "connect; the far process gets the request and is killed", "REJECTED", of_request},
+	{"cm/pending", "Linux core/cm.c: cm_destroy_id(), IB_CM_MRA_REQ_SENT: REJ, consumer defined",
+	 "connect; the far process has the request for 0.1 s and is killed", "REJECTED, 28", of_pending},
 	{"rc/write", "IBTA 9.9.2.1, 10.10.2.4: transport retry counter exceeded",
 	 "the far process is killed; WRITEs until one fails, and another", "RETRY_EXC_ERR, WR_FLUSH_ERR",
 	 write_to_dead},

@@ -198,7 +198,7 @@ void agent_look_at(uint64_t when)
 
 static void time_has_come(void *arg)
 {
-	uint64_t expirations, next;
+	uint64_t expirations, next, look = liveness_look();
 
 	lock_take(&cm.lock);
 	if (read(timer, &expirations, sizeof(expirations)) > 0)
@@ -208,7 +208,7 @@ static void time_has_come(void *arg)
 	next = machine_deadline(&cm);
 	if (next != NEVER && next + TIMEWAIT_SLACK < timer_at)
 		agent_set_timer(next + TIMEWAIT_SLACK);
-	agent_look_at(agent_ops->look(cm_now()));
+	agent_look_at(min_of(look, agent_ops->look(cm_now())));
 	lock_drop(&cm.lock);
 }
 

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/qpn.h"
 #include "cm/address.h"
 #include "cm/agent.h"
 #include "cm/bind.h"
 #include "cm/calls.h"
 #include "cm/channel.h"
 #include "cm/cm.h"
+#include "cm/comm_id.h"
 #include "cm/device.h"
 #include "cm/guardian.h"
 #include "cm/id.h"
@@ -36,8 +36,11 @@ static bool prepare_request(struct event *e)
 	err = id_set_device(id);
 	if (!err && e->id->sync && rdma_migrate_id(&id->base, NULL))
 		err = -errno;
-	if (!err)
+	if (!err) {
+		if (!id_is_datagram(id))
+			id_guard(id);
 		return true;
+	}
 	log_warn("a connection request is rejected: %s", strerror(-err));
 	rdma_destroy_id(&id->base); /* sends the REJ */
 	return false;
@@ -269,7 +272,7 @@ static int events_request(struct connection *c, const struct cm_mad *req, void *
 static bool met(const struct connection *c)
 {
 	lock_assert_held(&cm.lock);
-	return liveness_watch(&c->address, c->remote_id >> (32 - SLOT_BITS));
+	return liveness_watch(&c->address, c->remote_id >> ID_BITS, c->is_passive);
 }
 
 static void events_last_words(const struct connection *c, const uint8_t *mad)

@@ -4,9 +4,10 @@
  * end: exit, _exit(2), signals, SIGKILL, execve(2). (A peer that shares memory with this process detects the end
  * itself: liveness.h.)
  *
- * The guardian is started before the first connection to such a peer is established, and ends with this process. It
- * has a pipe, whose other end only this process holds; two UDP sockets of any port, so that port 4791 is never held;
- * and a shared table of complete datagrams, which only have to be passed to the kernel.
+ * The guardian is started before the first connection to such a peer is established, at its server when the
+ * application fetches the request, and ends with this process. It has a pipe, whose other end only this process holds;
+ * two UDP sockets of any port, so that port 4791 is never held; and a shared table of complete datagrams, which only
+ * have to be passed to the kernel.
  *
  * The guardian has no other descriptor, no memory of the program, no terminal and no directory. Only SIGKILL ends
  * it. As it is no child of the program, no wait(2) finds it. If it cannot be started (limits, a seccomp filter),

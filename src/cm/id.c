@@ -9,7 +9,9 @@
 #include "cm/agent.h"
 #include "cm/calls.h"
 #include "cm/cm.h"
+#include "cm/comm_id.h"
 #include "cm/device.h"
+#include "cm/liveness.h"
 #include "device/device.h"
 #include "device/front.h"
 #include "verbs/context.h"
@@ -178,11 +180,13 @@ void id_await_acknowledged(struct id *id)
 
 void id_guard(struct id *id)
 {
-	bool is_watched;
+	const struct connection *c;
+	bool needed;
 
 	lock_take(&cm.lock);
-	is_watched = !id->connection || id->connection->is_watched;
+	c = id->connection;
+	needed = c && !(c->is_watched && liveness_is_connected(c->remote_id >> ID_BITS));
 	lock_drop(&cm.lock);
-	if (!is_watched)
+	if (needed)
 		agent_guard();
 }

@@ -198,8 +198,10 @@ static int machine_ask(struct connection *c, const struct cm_mad *mad)
 
 	c->state = mad->message == CM_REQ ? CM_REQ_RECEIVED : CM_SIDR_REQ_RECEIVED;
 	verdict = c->machine->ops->request(c, mad, &c->user);
-	if (!verdict)
+	if (!verdict) {
+		connection_last_words(c);
 		connection_until(c, NEVER);
+	}
 	return verdict;
 }
 
@@ -543,7 +545,7 @@ static handler *const on_death[CM_STATES] = {
 
 void machine_bury(struct machine *m, uint16_t slot, uint64_t now)
 {
-	struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_TIMEOUT};
+	struct cm_mad rej = {.message = CM_REJ, .about = CM_ABOUT_OTHER, .reason = CM_REASON_CONSUMER};
 	struct connection *c;
 
 	for (uint32_t i = 0; (c = pool_at(&m->connections, i)); i++)

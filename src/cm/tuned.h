@@ -42,10 +42,12 @@
 #define RESOLVE_LASTS SEC	  /* ns that a result is used again: a query takes 25 us */
 
 /* the guardian and liveness watches */
-#define GUARDIAN_ROUNDS 3u	     /* times that each message is sent */
-#define GUARDIAN_FIRST	(20 * MSEC)  /* ns between the first two rounds */
-#define GUARDIAN_PAUSE	(100 * MSEC) /* ns between later rounds */
-#define GUARDIAN_LARGE	(256u << 10) /* KiB of private memory: copying the page tables of 1 GiB takes 10 ms and more */
-#define LIVENESS_LOOKS	50	     /* looks at a slot whose process has hung up: descriptors close in any order */
+#define GUARDIAN_ROUNDS	  3u	       /* times that each message is sent */
+#define GUARDIAN_FIRST	  (20 * MSEC)  /* ns between the first two rounds */
+#define GUARDIAN_PAUSE	  (100 * MSEC) /* ns between later rounds */
+#define GUARDIAN_LARGE	  (256u << 10) /* KiB of private memory: copying the page tables of 1 GiB takes 10 ms and more */
+#define LIVENESS_LOOKS	  50	     /* quick looks at a slot whose process has hung up: it closes one after another */
+#define LIVENESS_FIRST	  (5 * MSEC) /* ns between the first two slow looks after them; doubles */
+#define LIVENESS_PATIENCE (10 * SEC) /* ns until the process is taken for alive */
 
 #endif

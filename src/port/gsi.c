@@ -36,6 +36,11 @@ uint16_t gsi_slot(void)
 	return l ? l->slot.number : 0;
 }
 
+bool gsi_is_here(const union ibv_gid *from, const union ibv_gid *to)
+{
+	return !memcmp(from, to, sizeof(*to)) || address_is_loopback(to) || netif_of_address(to);
+}
+
 int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot)
 {
 	struct loop *l = current();
@@ -45,7 +50,7 @@ int gsi_call(const union ibv_gid *from, const union ibv_gid *to, uint16_t slot)
 		return -ENOTCONN;
 	fd = introduction_call(slot, NULL, NULL, NULL);
 	/* checked last, as it takes longest: a process in this slot of another host has no connection here */
-	if (fd >= 0 && memcmp(from, to, sizeof(*to)) && !address_is_loopback(to) && !netif_of_address(to)) {
+	if (fd >= 0 && !gsi_is_here(from, to)) {
 		close(fd);
 		fd = -ENOTCONN;
 	}

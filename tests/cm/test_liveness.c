@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +27,7 @@
 #include "loop/netns.h"
 
 enum {
-	CLIENTS = 16,
+	CLIENTS = 24,
 };
 
 /* Until when a client goes, before it waits to be killed. */
@@ -33,6 +37,8 @@ enum until {
 	CONNECTED,
 	GONE,	/* as it is told to go on: it connects and is dead */
 	SERVES, /* it is no client: it accepts one, and writes which events come then */
+	HOLDS,	/* it is a server that does not answer */
+	HOPES,	/* it writes which event answers its REQ */
 };
 
 struct order {
@@ -73,7 +79,7 @@ static void wait_for(enum rdma_cm_event_type type)
 	rdma_ack_cm_event(e);
 }
 
-static void serve(const struct sockaddr_in *at, int events)
+static void serve(const struct sockaddr_in *at, int events, bool answers)
 {
 	struct sockaddr_in address = *at;
 	struct rdma_conn_param p = {.qp_num = 18};
@@ -86,7 +92,7 @@ static void serve(const struct sockaddr_in *at, int events)
 		_exit(1);
 	address.sin_port = rdma_get_src_port(listener);
 	if (write(events, &address, sizeof(address)) != sizeof(address) || rdma_get_cm_event(channel, &e) ||
-	    rdma_accept(e->id, &p) || rdma_ack_cm_event(e))
+	    (answers && rdma_accept(e->id, &p)) || (!answers && write(events, "", 1) != 1) || rdma_ack_cm_event(e))
 		_exit(1);
 	while (!rdma_get_cm_event(channel, &e) && write(events, &e->event, sizeof(e->event)) > 0)
 		rdma_ack_cm_event(e);
@@ -110,6 +116,14 @@ static void live(const struct order *o, int ready, int order)
 	wait_for(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (rdma_connect(id, &p))
 		_exit(1);
+	if (o->until == HOPES) {
+		struct rdma_cm_event *e;
+
+		if (write(ready, "", 1) != 1 || rdma_get_cm_event(channel, &e) ||
+		    write(ready, &(int[]){(int)e->event, e->status}, 2 * sizeof(int)) < 0)
+			_exit(1);
+		pause();
+	}
 	if (o->until > ASKED)
 		wait_for(RDMA_CM_EVENT_CONNECT_RESPONSE);
 	if (o->until == CONNECTED && rdma_establish(id))
@@ -159,8 +173,8 @@ static void make_clients(void)
 				close(clients[j].order);
 			if (read(down[0], &o, sizeof(o)) != sizeof(o))
 				_exit(0);
-			if (o.until == SERVES)
-				serve(&o.to, up[1]);
+			if (o.until == SERVES || o.until == HOLDS)
+				serve(&o.to, up[1], o.until == SERVES);
 			live(&o, up[1], down[0]);
 		}
 		close(up[1]);
@@ -286,7 +300,7 @@ static void killed_with_our_reply(void **state)
 	struct rdma_cm_id *id = admit(&s, &c, ANSWERED);
 
 	stop(&c, SIGKILL);
-	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 4), id);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_REJECTED, 28), id); /* as in Linux: core/cm.c, cm_destroy_id() */
 	finish(&s, id);
 }
 
@@ -385,6 +399,71 @@ static void killed_as_it_connected(void **state)
 	}
 }
 
+/* The client sees that the server has its request when the server is dead already. It must not wait for the time that
+ * the server has asked for. */
+static void killed_as_it_asked_for_time(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct client server = start(&to, HOLDS, INADDR_LOOPBACK), client;
+	int event[2];
+
+	assert_int_equal(read(server.ready, &to, sizeof(to)), sizeof(to));
+	stop(&server, SIGSTOP);
+	client = start(&to, HOPES, INADDR_LOOPBACK);
+	await(&client);
+	usleep(80000); /* the request is repeated after 50 ms */
+	stop(&client, SIGSTOP);
+	kill(server.pid, SIGCONT);
+	await(&server);
+	usleep(20000); /* the repeated one is answered by an MRA */
+	stop(&server, SIGKILL);
+	kill(client.pid, SIGCONT);
+	assert_int_equal(read(client.ready, event, sizeof(event)), sizeof(event));
+	assert_string_equal(rdma_event_str((enum rdma_cm_event_type)event[0]), rdma_event_str(RDMA_CM_EVENT_REJECTED));
+	assert_int_equal(event[1], 28); /* of the dead, and not of the process that the next request comes to */
+	stop(&client, SIGKILL);
+}
+
+/* A copy of the descriptor that holds a process's slot, or -1. */
+static int copy_of_slot(pid_t pid)
+{
+	int process = (int)syscall(SYS_pidfd_open, pid, 0), found = -1;
+
+	for (int n = 0; process >= 0 && found < 0 && n < 4096; n++) {
+		int fd = (int)syscall(SYS_pidfd_getfd, process, n, 0);
+		struct sockaddr_un a;
+		socklen_t size = sizeof(a);
+
+		memset(&a, 0, sizeof(a));
+		if (fd >= 0 && !getsockname(fd, (struct sockaddr *)&a, &size) && a.sun_family == AF_UNIX &&
+		    !strncmp(a.sun_path + 1, "uroce/slot/", 11))
+			found = fd;
+		else if (fd >= 0)
+			close(fd);
+	}
+	close(process);
+	return found;
+}
+
+/* A process that ends closes its descriptors one by one. On a busy machine it may be long between that of the
+ * connection and that of the slot. */
+static void killed_and_slow_to_end(void **state)
+{
+	struct server s = listen_here();
+	struct client c;
+	struct rdma_cm_id *id = admit(&s, &c, CONNECTED);
+	int slot = copy_of_slot(c.pid);
+	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
+
+	assert_true(slot >= 0);
+	stop(&c, SIGKILL);
+	assert_int_equal(poll(&p, 1, 100), 0);
+	close(slot);
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_ptr_equal(expect(RDMA_CM_EVENT_DISCONNECTED, 0), id);
+	finish(&s, id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +471,7 @@ int main(void)
 		cmocka_unit_test(killed_when_connected),	   cmocka_unit_test(killed_instead_of_parting),
 		cmocka_unit_test(killed_at_another_address),	   cmocka_unit_test(another_program_in_its_place),
 		cmocka_unit_test(listeners_outlive_their_clients), cmocka_unit_test(killed_as_it_connected),
+		cmocka_unit_test(killed_as_it_asked_for_time),	   cmocka_unit_test(killed_and_slow_to_end),
 	};
 
 	netns_enter();

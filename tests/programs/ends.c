@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* ends WAY server|client ADDRESS [SOURCE]: two connected processes, of which one ends in some way once the other has
  * sent it a message. WAY "stays" is the other one: it is told by RDMA_CM_EVENT_DISCONNECTED, and gets its receives back
- * flushed after its own rdma_disconnect(). */
+ * flushed after its own rdma_disconnect(). Or a server with WAY "pending" is killed while it has the request of a
+ * client with WAY "asks", which is told by RDMA_CM_EVENT_REJECTED. */
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,19 +144,24 @@ static struct rdma_event_channel *channel;
 static char memory[SIZE];
 static struct ibv_mr *mr;
 
-static struct rdma_cm_id *await(enum rdma_cm_event_type type)
+static struct rdma_cm_id *await_status(enum rdma_cm_event_type type, int status)
 {
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *id;
 
 	MUST(!rdma_get_cm_event(channel, &e));
-	if (e->event != type) {
+	if (e->event != type || e->status != status) {
 		fprintf(stderr, "%s (%d) instead of %s\n", rdma_event_str(e->event), e->status, rdma_event_str(type));
 		exit(1);
 	}
 	id = e->id;
 	MUST(!rdma_ack_cm_event(e));
 	return id;
+}
+
+static struct rdma_cm_id *await(enum rdma_cm_event_type type)
+{
+	return await_status(type, 0);
 }
 
 static void prepare(struct rdma_cm_id *id)
@@ -179,7 +186,7 @@ static struct sockaddr_storage address_of(const char *host, const char *port)
 	return a;
 }
 
-static struct rdma_cm_id *serve(const char *host)
+static struct rdma_cm_id *serve(const char *host, bool answers)
 {
 	struct sockaddr_storage a = address_of(host, "7471");
 	struct rdma_conn_param p = {.rnr_retry_count = 7};
@@ -190,13 +197,17 @@ static struct rdma_cm_id *serve(const char *host)
 	MUST(!rdma_listen(listener, 1));
 	printf("listening\n");
 	id = await(RDMA_CM_EVENT_CONNECT_REQUEST);
+	if (!answers) {
+		usleep(200000); /* the request has been repeated, so the client knows that it has come */
+		raise(SIGKILL);
+	}
 	prepare(id);
 	MUST(!rdma_accept(id, &p));
 	MUST(await(RDMA_CM_EVENT_ESTABLISHED) == id);
 	return id;
 }
 
-static struct rdma_cm_id *connect_to(const char *host, const char *source)
+static struct rdma_cm_id *connect_to(const char *host, const char *source, bool hopes)
 {
 	struct sockaddr_storage to = address_of(host, "7471"), from;
 	struct rdma_conn_param p = {.rnr_retry_count = 7, .retry_count = 7};
@@ -211,6 +222,12 @@ static struct rdma_cm_id *connect_to(const char *host, const char *source)
 	await(RDMA_CM_EVENT_ROUTE_RESOLVED);
 	prepare(id);
 	MUST(!rdma_connect(id, &p));
+	if (!hopes) {
+		await_status(RDMA_CM_EVENT_REJECTED,
+			     28); /* IB_CM_REJ_CONSUMER_DEFINED: Linux core/cm.c: cm_destroy_id() */
+		printf("told\n");
+		exit(0);
+	}
 	await(RDMA_CM_EVENT_ESTABLISHED);
 	return id;
 }
@@ -247,7 +264,8 @@ int main(int argc, char **argv)
 	signal(SIGCHLD, count_child);
 	channel = rdma_create_event_channel();
 	MUST(channel);
-	id = !strcmp(argv[2], "server") ? serve(argv[3]) : connect_to(argv[3], argv[4]);
+	id = !strcmp(argv[2], "server") ? serve(argv[3], strcmp(argv[1], "pending"))
+					: connect_to(argv[3], argv[4], strcmp(argv[1], "asks"));
 	printf("connected\n");
 	if (!strcmp(argv[1], "stays"))
 		stay(id);

@@ -41,6 +41,14 @@ def ends(way):
     return Case("an end ends by " + way, run, EVERYWHERE, quick=way in QUICK, waits=True)
 
 
+def pending(place, build):
+    """A server is killed while it has a request that it has not answered."""
+    for where in addresses(place):
+        s, c = start(place, build, ("pending", "asks"), *where)
+        expect(c, "^told")
+        c.end()
+
+
 def restarts(place, build):
     """A server that is killed, and the next one in its place at once: it is found, and nobody holds its port."""
     for _ in range(5):
@@ -148,6 +156,7 @@ def guardian_is_alone(place, build):
 
 
 TABLE = [*(ends(way) for way in WAYS),
+         Case("a server is killed before it answers", pending, EVERYWHERE, quick=True, waits=True),
          Case("a server is killed, and starts again at once", restarts, EVERYWHERE, waits=True),
          Case("pid 1 of a container is killed", kills_a_container, EVERYWHERE[1:], waits=True),
          Case("a guardian has nothing of its program's", guardian_is_alone, EVERYWHERE, quick=True, waits=True)]

@@ -160,10 +160,14 @@ static uint16_t owner(const struct gsi_mad *mad)
 static void agent_receive(const struct gsi_mad *mad)
 {
 	struct cm_address address = {.local = *mad->to, .remote = *mad->from};
+	uint8_t answer[CM_MAD_BYTES];
 
 	lock_take(&cm.lock);
-	for (uint32_t n = hooks_any() ? agent_inject(&address, mad->bytes, RULE_IN) : 1; n && cm.ops; n--)
-		machine_receive(&cm, mad->bytes, &address, cm_now());
+	for (uint32_t n = hooks_any() ? agent_inject(&address, mad->bytes, RULE_IN) : 1; n; n--)
+		if (cm.ops && find_attached(mad->to))
+			machine_receive(&cm, mad->bytes, &address, cm_now());
+		else if (machine_refusal(mad->bytes, answer)) /* this process makes no connections at that address */
+			gsi_answer(mad, answer, agent_slot_of(&address, answer));
 	lock_drop(&cm.lock);
 }
 

@@ -30,15 +30,20 @@ static struct connection *machine_find(struct machine *m, const struct cm_addres
 	return mad->local_id == c->remote_id ? c : NULL;
 }
 
-/* Sends an answer to a message that has no connection. */
-static void send_stateless(struct machine *m, const struct cm_address *a, const struct cm_mad *to, struct cm_mad mad)
+/* Encodes an answer to a message that has no connection. */
+static void encode_stateless(const struct cm_mad *to, struct cm_mad mad, uint8_t bytes[CM_MAD_BYTES])
 {
-	uint8_t bytes[CM_MAD_BYTES];
-
 	mad.transaction = to->transaction;
 	mad.local_id = to->message == CM_SIDR_REQ ? to->local_id : to->remote_id;
 	mad.remote_id = to->local_id;
 	cm_mad_encode(&mad, bytes);
+}
+
+static void send_stateless(struct machine *m, const struct cm_address *a, const struct cm_mad *to, struct cm_mad mad)
+{
+	uint8_t bytes[CM_MAD_BYTES];
+
+	encode_stateless(to, mad, bytes);
 	m->ops->send(m, a, bytes);
 }
 
@@ -182,13 +187,42 @@ static void machine_found(struct connection *c, const struct cm_mad *sidr_rep, u
 	connection_idle(c);
 }
 
+static struct cm_mad refusal_of(const struct cm_mad *mad, uint16_t reason)
+{
+	if (mad->message == CM_SIDR_REQ)
+		return (struct cm_mad){.message = CM_SIDR_REP, .service = mad->service, .answer = reason};
+	return (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = reason};
+}
+
 static void machine_refuse(struct machine *m, const struct cm_address *a, const struct cm_mad *mad, uint16_t reason)
 {
-	struct cm_mad no = {.message = CM_REJ, .about = CM_ABOUT_REQ, .reason = reason};
+	send_stateless(m, a, mad, refusal_of(mad, reason));
+}
 
-	if (mad->message == CM_SIDR_REQ)
-		no = (struct cm_mad){.message = CM_SIDR_REP, .service = mad->service, .answer = reason};
-	send_stateless(m, a, mad, no);
+bool machine_refusal(const uint8_t bytes[CM_MAD_BYTES], uint8_t answer[CM_MAD_BYTES])
+{
+	struct cm_mad mad, no;
+
+	if (cm_mad_parse(&mad, bytes))
+		return false;
+	switch (mad.message) {
+	case CM_REQ:
+		no = refusal_of(&mad, CM_REASON_INVALID_SERVICE);
+		break;
+	case CM_SIDR_REQ:
+		no = refusal_of(&mad, CM_SIDR_UNSUPPORTED);
+		break;
+	case CM_REP:
+		no = (struct cm_mad){.message = CM_REJ, .about = CM_ABOUT_REP, .reason = CM_REASON_INVALID_ID};
+		break;
+	case CM_DREQ:
+		no = (struct cm_mad){.message = CM_DREP};
+		break;
+	default:
+		return false;
+	}
+	encode_stateless(&mad, no, answer);
+	return true;
 }
 
 /* Passes a request to ops->request(). 0, or its result; the caller then rejects or holds the connection. */

@@ -16,6 +16,8 @@ void machine_fini(struct machine *m);
 /* Handles a message from address->remote to address->local. */
 void machine_receive(struct machine *m, const uint8_t mad[CM_MAD_BYTES], const struct cm_address *address, uint64_t now)
 	REQUIRES(m->lock);
+/* The answer of a process that has no machine. False: none. */
+bool machine_refusal(const uint8_t mad[CM_MAD_BYTES], uint8_t answer[CM_MAD_BYTES]);
 /* Handles all deadlines up to `now`. */
 void machine_expire(struct machine *m, uint64_t now) REQUIRES(m->lock);
 /* Ends watched connections to the process in this slot of this host, which has ended, as if the process had sent the

@@ -110,6 +110,17 @@ int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES]
 	return transmit(port->link, &tx, 1) ? 0 : -EAGAIN;
 }
 
+/* Ports come and go with `receive` held, as the caller has it. */
+void gsi_answer(const struct gsi_mad *to, const uint8_t mad[MAD_BYTES], uint16_t slot)
+{
+	struct path path = {.sgid = *to->to, .dgid = *to->from, .hop_limit = 64};
+
+	for (uint32_t i = 0; i < to->loop->ports && !path.port; i++)
+		if (!memcmp(&to->loop->port[i]->link->gid, to->to, sizeof(*to->to)))
+			path.port = to->loop->port[i];
+	gsi_send(&path, to->src_qpn, mad, slot);
+}
+
 static bool is_mad(const struct packet *p)
 {
 	return p->opcode == (TRANSPORT_UD | OP_SEND_ONLY) && p->qkey == GSI_QKEY && p->length == MAD_BYTES &&
@@ -119,7 +130,7 @@ static bool is_mad(const struct packet *p)
 uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
 {
 	const struct gsi_ops *ops = atomic_load_explicit(&serving, memory_order_acquire); /* pairs with gsi_serve() */
-	struct gsi_mad mad = {.bytes = p->payload, .from = from, .src_qpn = p->src_qpn};
+	struct gsi_mad mad = {.bytes = p->payload, .from = from, .src_qpn = p->src_qpn, .loop = l};
 	union ibv_gid to;
 	uint16_t slot;
 

@@ -28,6 +28,7 @@ struct gsi_mad {
 	const union ibv_gid *from; /* the sender's address: an answer's path.dgid */
 	const union ibv_gid *to;   /* ours: an answer's path.sgid */
 	uint32_t src_qpn;	   /* the QP to answer: usually 1 */
+	struct loop *loop;	   /* for gsi_answer() */
 };
 
 /* Callbacks. Any thread that receives calls them, the application's own too, with rx ownership. They must not block,
@@ -66,6 +67,9 @@ uint16_t gsi_near_owner(const union ibv_gid *to, uint64_t service);
  * -EINVAL (the path is not attached, or its context is a parent's from before a fork), -ENOMEM, -EAGAIN (the
  * socket's buffer stays full: the MAD is lost, as any packet may be). Never blocks for longer than a few ms. */
 int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES], uint16_t slot);
+
+/* Sends a MAD back to where `to` comes from, if a port of this process has that address. Call in gsi_ops.receive(). */
+void gsi_answer(const struct gsi_mad *to, const uint8_t mad[MAD_BYTES], uint16_t slot);
 
 /* Writes the UDP payload of a MAD to QP 1, with its ICRC, to be sent from this UDP port by a socket of
  * link_udp_sender(). Returns its length in bytes. */

@@ -213,7 +213,8 @@ def test_live_traces():
     check("both processes", [f["pid"] for f in both["files"]] == [client.pid, server.pid], both["files"])
     check("requests of this time", {r["operation"] for r in both["requests"]} == {"SEND"}, len(both["requests"]))
     check("the two ends are joined", all(r["peer_file"] == 1 for r in both["requests"]), both["requests"][0])
-    again = live(client.pid)
+    again = until_some(lambda: live(client.pid))
+    check("its local peer, too", [f["pid"] for f in again["files"]] == [client.pid, server.pid], again["files"])
     check("again, without what was before", again["requests"] and
           min(r["wqe"] for r in again["requests"]) > max(r["wqe"] for r in both["requests"]), again["requests"][0])
     tracer = subprocess.Popen(["uroce", "trace", "--live", "--summary", str(client.pid)], stdout=subprocess.PIPE,
@@ -227,6 +228,19 @@ def test_live_traces():
     out = tracer.communicate()[0]
     check("Ctrl-C ends it", tracer.returncode == 0 and "post to poll" in out, out)
     check("no number", "is not a process id" in run("uroce", "trace", "--live", "x", status=2))
+    end(client, server)
+
+
+def test_a_request_from_before():
+    """One that goes on while it is traced was not posted in this time, and is told of."""
+    server, client = pair(UROCE_LOCAL="off")
+    until(client, lambda t: t["qps"] and t["qps"][0]["sent"] > 10)
+    server.send_signal(signal.SIGSTOP)
+    until(client, lambda t: t["qps"][0]["packets_resent"] > 0)
+    said = run("uroce", "trace", "--seconds", "2", str(client.pid))
+    check("its packets are sent again", re.search(r"[0-9]+ records are of requests that were posted before it\. `uroce explain`",
+                                                  " ".join(said.split())), said)
+    server.send_signal(signal.SIGCONT)
     end(client, server)
 
 
@@ -391,8 +405,8 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top, test_live_traces, test_losses_are_counted, test_ids,
-                     test_xrc_targets_count,
+        for test in (test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top, test_live_traces,
+                     test_a_request_from_before, test_losses_are_counted, test_ids, test_xrc_targets_count,
                      test_rdma_says_the_same, test_rdma_on_srqs, test_threads_of_the_program_do_not_run,
                      test_rdma_on_ids, test_refusals, test_a_stopped_process_among_others):
             test()

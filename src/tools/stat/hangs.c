@@ -24,25 +24,6 @@ struct hangs {
 	struct stats now; /* second look: those that are asked for */
 };
 
-static const struct stat_process *process_of(const struct stats *s, uint32_t pid)
-{
-	for (size_t i = 0; i < s->count; i++)
-		if (s->process[i].head.pid == pid)
-			return &s->process[i];
-	return NULL;
-}
-
-static const struct stat_qp *qp_of(const struct stat_process *p, uint32_t qpn)
-{
-	size_t n = 0;
-	const struct stat_qp *q = p ? stat_qps(p, &n) : NULL;
-
-	for (size_t i = 0; i < n; i++)
-		if (q[i].qpn == qpn)
-			return &q[i];
-	return NULL;
-}
-
 static const struct stat_cq *cq_of(const struct stat_process *p, uint32_t handle)
 {
 	size_t n = 0;
@@ -51,21 +32,6 @@ static const struct stat_cq *cq_of(const struct stat_process *p, uint32_t handle
 	for (size_t i = 0; i < n; i++)
 		if (c[i].handle == handle)
 			return &c[i];
-	return NULL;
-}
-
-/* The queue pair that `q` sends to, if it is of this user and host. */
-static const struct stat_qp *hangs_peer(const struct hangs *h, const struct stat_qp *q,
-					const struct stat_process **where)
-{
-	for (size_t i = 0; q->remote_qpn && i < h->all.count; i++) {
-		const struct stat_qp *peer = qp_of(&h->all.process[i], q->remote_qpn);
-
-		if (!peer)
-			continue;
-		*where = &h->all.process[i];
-		return peer;
-	}
 	return NULL;
 }
 
@@ -125,7 +91,7 @@ static bool say_process(const struct stat_qp *q)
 static bool say_peer(const struct hangs *h, const struct stat_qp *q)
 {
 	const struct stat_process *where;
-	const struct stat_qp *peer = hangs_peer(h, q, &where);
+	const struct stat_qp *peer = stats_peer_qp(&h->all, q, &where);
 
 	if (!peer)
 		return say_process(q);
@@ -209,7 +175,7 @@ static void say_receives(const struct stat_process *p, const struct stat_qp *q)
 
 static void explain_qp(const struct hangs *h, const struct stat_process *p, const struct stat_qp *q)
 {
-	const struct stat_qp *before = qp_of(process_of(&h->all, p->head.pid), q->qpn);
+	const struct stat_qp *before = stats_qp(stats_process(&h->all, p->head.pid), q->qpn);
 
 	say("Queue pair 0x%06x, %s, in %s", q->qpn, qp_type_name(q->type), qp_state_name(q->state));
 	if (q->remote_qpn)
@@ -243,7 +209,7 @@ static bool is_at_work(const struct hangs *h, const struct stat_process *p, cons
 
 	for (size_t i = 0; i < n; i++)
 		if ((q[i].send_cq == c->handle || q[i].recv_cq == c->handle) &&
-		    has_moved(qp_of(process_of(&h->all, p->head.pid), q[i].qpn), &q[i]))
+		    has_moved(stats_qp(stats_process(&h->all, p->head.pid), q[i].qpn), &q[i]))
 			return true;
 	return false;
 }

@@ -139,6 +139,38 @@ void stats_free(struct stats *s)
 	*s = (struct stats){0};
 }
 
+const struct stat_process *stats_process(const struct stats *s, uint32_t pid)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->process[i].head.pid == pid)
+			return &s->process[i];
+	return NULL;
+}
+
+const struct stat_qp *stats_qp(const struct stat_process *p, uint32_t qpn)
+{
+	size_t n = 0;
+	const struct stat_qp *q = p ? stat_qps(p, &n) : NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (q[i].qpn == qpn)
+			return &q[i];
+	return NULL;
+}
+
+const struct stat_qp *stats_peer_qp(const struct stats *s, const struct stat_qp *q, const struct stat_process **where)
+{
+	for (size_t i = 0; q->remote_qpn && i < s->count; i++) {
+		const struct stat_qp *peer = stats_qp(&s->process[i], q->remote_qpn);
+
+		if (!peer)
+			continue;
+		*where = &s->process[i];
+		return peer;
+	}
+	return NULL;
+}
+
 const struct stat_device *stats_device(const struct stat_process *p, uint32_t number)
 {
 	size_t n;

@@ -25,6 +25,12 @@ struct stats {
 int stats_gather(const struct command *command, int pids, char **pid, struct stats *s);
 void stats_free(struct stats *s);
 
+/* Process of that id, or NULL. */
+const struct stat_process *stats_process(const struct stats *s, uint32_t pid);
+/* Queue pair of that number, or NULL; also if `p` is NULL. */
+const struct stat_qp *stats_qp(const struct stat_process *p, uint32_t qpn);
+/* Queue pair that `q` sends to and its process, or NULL: it is of another user or host. */
+const struct stat_qp *stats_peer_qp(const struct stats *s, const struct stat_qp *q, const struct stat_process **where);
 /* Open device of that number, or NULL. */
 const struct stat_device *stats_device(const struct stat_process *p, uint32_t number);
 

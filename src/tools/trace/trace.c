@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `uroce trace`: prints the life of each work request. */
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/control_call.h"
 #include "base/own_file.h"
 #include "tools/command.h"
 #include "tools/map.h"
@@ -19,6 +12,7 @@
 #include "tools/terminal.h"
 #include "tools/trace/views.h"
 #include "tools/trace/life.h"
+#include "tools/trace/live.h"
 #include "tools/trace/summary.h"
 
 #define DEFAULT_LIMIT 10
@@ -126,6 +120,21 @@ static uint32_t count_requests(const struct joined *j, struct filter f)
 	return n;
 }
 
+static void print_nothing_posted(const struct joined *j)
+{
+	char text[256];
+
+	if (!j->partial)
+		snprintf(text, sizeof(text), "No work request was posted in this time.");
+	else
+		snprintf(text, sizeof(text),
+			 "No work request was posted in this time: %u record%s of requests that were posted before it. "
+			 "`uroce explain` says what a process waits for.",
+			 j->partial, j->partial == 1 ? " is" : "s are");
+	print_wrapped(stdout, text, 0, 0);
+	putchar('\n');
+}
+
 static void print_requests(const struct joined *j, const struct filter *f, bool ladder)
 {
 	void (*print)(const struct joined *j, const struct request *q, FILE *to) =
@@ -136,7 +145,7 @@ static void print_requests(const struct joined *j, const struct filter *f, bool 
 		print(j, &j->requests[which[i]], stdout);
 	free(which);
 	if (!j->request_count)
-		printf("No work request was posted in this time.\n");
+		print_nothing_posted(j);
 	else if (!total)
 		printf("None of the %u requests matches.\n", j->request_count);
 	else if (count < total)
@@ -191,94 +200,24 @@ static int write_files(const struct command *command, const struct joined *j, co
 	return status ?: w->perfetto ? write_file(command, w->perfetto, j, &w->filter, print_perfetto) : status;
 }
 
-/* ---- live ---- */
-
-static void end_live(int signal)
-{
-}
-
-/* Waits for Ctrl-C, the time limit, or the end of all processes. */
-static void live_wait(struct pollfd *connection, int count, double seconds)
-{
-	struct sigaction end = {.sa_handler = end_live, .sa_flags = (int)SA_RESETHAND};
-	uint64_t until = seconds > 0 ? clock_now() + (uint64_t)(seconds * SEC) : NEVER, now;
-	int open = count;
-
-	sigaction(SIGINT, &end, NULL);
-	sigaction(SIGTERM, &end, NULL);
-	if (seconds <= 0)
-		fprintf(stderr, "Tracing %d process%s; Ctrl-C ends it.\n", count, count == 1 ? "" : "es");
-	while (open && (now = clock_now()) < until) {
-		int left = until == NEVER ? -1 : (int)min_of((until - now + MSEC - 1) / MSEC, (uint64_t)INT_MAX);
-
-		if (poll(connection, (nfds_t)count, left) < 0)
-			return;
-		for (int i = 0; i < count; i++)
-			if (connection[i].revents) { /* process ended */
-				close(connection[i].fd);
-				connection[i].fd = -1;
-				connection[i].revents = 0;
-				open--;
-			}
-	}
-}
-
-/* Waits until the processes have stopped tracing: their rings would change while being read. A process that does not
- * answer for a second is stopped, or gets no processor. */
-static void live_end(struct pollfd *connection, int count)
-{
-	for (int i = 0; i < count; i++)
-		shutdown(connection[i].fd, SHUT_WR);
-	for (int i = 0; i < count; i++) {
-		if (connection[i].fd < 0)
-			continue;
-		poll(&connection[i], 1, 1000);
-		close(connection[i].fd);
-	}
-}
-
-/* Traces running processes into files of our own; `names` are process ids before, and paths afterwards. 0, or an
- * exit status. */
-static int live_trace(const struct command *command, char **names, int count, double seconds)
-{
-	struct pollfd *connection = grow(NULL, (size_t)count, sizeof(*connection));
-	char answer[256];
-	int64_t pid;
-	int given, status = 0, open = 0;
-
-	for (; open < count && !status; open += !status) {
-		if (!to_number(names[open], &pid) || pid <= 0 || pid > INT_MAX) {
-			status = wrong_usage(command, "'%s' is not a process id", names[open]);
-			break;
-		}
-		connection[open].fd = control_call((pid_t)pid, "trace", answer, sizeof(answer), &given);
-		connection[open].events = POLLIN;
-		if (connection[open].fd < 0)
-			status = complain(command, "process %s: %s", names[open], answer);
-		else if (given < 0 || asprintf(&names[open], "/proc/self/fd/%d", given) < 0)
-			status = complain(command, "process %s sent no trace", names[open]);
-	}
-	if (!status)
-		live_wait(connection, count, seconds);
-	live_end(connection, open);
-	free(connection);
-	return status;
-}
-
 int trace_command(const struct command *command, int argc, char **argv)
 {
 	struct records records;
 	struct joined joined;
 	const char *error;
 	struct wish wish;
+	char **names;
+	uint32_t count;
 	int status = read_options(command, argc, argv, &wish);
 
 	if (status)
 		return status;
-	status = wish.live ? live_trace(command, argv + optind, argc - optind, wish.seconds) : 0;
+	names = argv + optind;
+	count = (uint32_t)(argc - optind);
+	status = wish.live ? live_trace(command, &names, &count, wish.seconds) : 0;
 	if (status)
 		return status;
-	error = records_load(&records, argv + optind, (uint32_t)(argc - optind));
+	error = records_load(&records, names, count);
 	if (error)
 		return complain(command, "%s", error);
 	for (uint32_t i = 0; wish.live && i < records.files; i++)

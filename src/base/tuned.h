@@ -19,6 +19,8 @@
 #define CONTROL_LEAST	 (50 * MSEC) /* ns of it for each of many processes, when others have used it up */
 #define CONTROL_AT_ONCE	 64	     /* processes that are asked at once: each takes a descriptor */
 #define CONTROL_ROUNDS	 3	     /* looks for the process's name */
+#define EXPLAIN_STACK	 (16 << 10)  /* bytes of the stack of a copy that asks `uroce explain`; not measured */
+#define EXPLAIN_TIME	 5	     /* s until that command is ended; not measured */
 #define NARROW		 40	     /* columns: narrower terminals wrap lines by themselves */
 #define FURTHER		 2	     /* columns that a continued line is indented */
 

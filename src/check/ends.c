@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The copy is made by clone(2), without handlers of fork() and without a signal to the parent. malloc(3) may be locked
- * in it, so it has a time limit. */
+/* malloc(3) may be locked in the copy, so it has a time limit. */
 #include "check/ends.h"
 
 #include <fcntl.h>
@@ -13,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/copy_process.h"
+#include "base/interrupt.h"
 #include "base/lock.h"
 #include "check/finding.h"
 #include "check/tuned.h"
@@ -48,13 +49,9 @@ static int report_in_copy(void *arg)
 	leave(ends_finish());
 }
 
-/* clone(2) by a name that ThreadSanitizer does not put its own before: that waits for locks which it holds itself when
- * it aborts the program at a race. */
-extern int __clone(int (*run)(void *), void *stack, int flags, void *arg, ...);
-
-static pid_t copy_process(int (*run)(void *), void *arg)
+static pid_t copy_here(int (*run)(void *), void *arg)
 {
-	return __clone(run, copy_stack + sizeof(copy_stack), 0, arg);
+	return copy_process(run, copy_stack + sizeof(copy_stack), arg);
 }
 
 /* The exit status of the copy; 0: it had none. */
@@ -69,7 +66,7 @@ static int await_copy(pid_t copy)
 
 int check_exits(int status)
 {
-	int found = takes_end() ? await_copy(copy_process(report_in_copy, NULL)) : 0;
+	int found = takes_end() ? await_copy(copy_here(report_in_copy, NULL)) : 0;
 
 	return found ? found : status;
 }
@@ -107,7 +104,7 @@ static int report_when_left(void *arg)
 /* The copy's parent ends, so that the next program has no child that it does not know. */
 static int copy_again(void *arg)
 {
-	copy_process(report_when_left, arg);
+	copy_here(report_when_left, arg);
 	leave(0);
 }
 
@@ -119,7 +116,7 @@ int check_leaves(void)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC))
 		return -1;
-	await_copy(copy_process(copy_again, ends));
+	await_copy(copy_here(copy_again, ends));
 	close(ends[0]);
 	return ends[1];
 }
@@ -145,8 +142,10 @@ static void on_end(int number, siginfo_t *info, void *context)
 	struct sigaction fallback = {.sa_handler = SIG_DFL};
 
 	(void)context;
+	if (number == SIGINT && interrupt_defer())
+		return;
 	if (takes_end())
-		await_copy(copy_process(report_in_copy, NULL));
+		await_copy(copy_here(report_in_copy, NULL));
 	sigaction(number, &fallback, NULL);
 	if (info->si_code <= 0)
 		raise(number);
@@ -154,7 +153,7 @@ static void on_end(int number, siginfo_t *info, void *context)
 
 void ends_start(int (*finish)(void))
 {
-	struct sigaction ours = {.sa_sigaction = on_end, .sa_flags = SA_SIGINFO | SA_ONSTACK}, now;
+	struct sigaction ours = {.sa_sigaction = on_end, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART}, now;
 
 	ends_finish = finish;
 	atomic_store(&ends_of, getpid());

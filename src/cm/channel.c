@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "base/msan.h"
 #include "base/refused.h"
 #include "check/cm.h"
@@ -60,6 +61,7 @@ PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 	int fd;
 
 	check_start();
+	interrupt_start();
 	if (faults_read())
 		return fail_null(EINVAL);
 	fd = refused_say("an event channel cannot be created");

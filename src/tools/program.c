@@ -198,6 +198,15 @@ static int can_open(const char *path, bool is_read)
 	return access(dirname(folder), W_OK | X_OK);
 }
 
+int program_set_explain(void)
+{
+	char own[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	own[max_of(n, 0)] = 0;
+	return n <= 0 ? 0 : setenv("UROCE_EXPLAIN", own, 1); /* without /proc nobody is explained */
+}
+
 int program_set_file(const struct command *command, const char *variable, const char *file, bool is_read)
 {
 	char path[2 * PATH_MAX], here[PATH_MAX] = "";

@@ -24,6 +24,9 @@ int program_run(const struct command *command, char **argv);
  * directory before it opens a device. 0, or an exit status after a message. */
 int program_set_file(const struct command *command, const char *variable, const char *file, bool is_read);
 
+/* Sets UROCE_EXPLAIN to this command. 0 or -1. */
+int program_set_explain(void);
+
 /* Prints that the library is missing. Returns the exit status. */
 int program_has_no_library(const struct command *command);
 

@@ -9,6 +9,7 @@
 
 #include "base/capture.h"
 #include "base/config.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/refused.h"
@@ -133,6 +134,7 @@ PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return fail_null(EINVAL);
 	trace_start();
 	check_start();
+	interrupt_start();
 	capture_start();
 	if (config_enum(CONFIG_COUNT))
 		hook_set(HOOK_COUNT, true);

@@ -140,6 +140,8 @@ int check_command(const struct command *command, int argc, char **argv)
 	}
 	if (setenv("UROCE_CHECK", *o.all ? o.all : USUAL, 1))
 		return EXIT_FAILURE;
+	if (!config_string(CONFIG_THROUGH) && program_set_explain())
+		return EXIT_FAILURE;
 	argv = with_status(argv + optind, argc - optind);
 	return o.report || report_is_annotated() ? report_run(command, o.report, argv) : program_run(command, argv);
 }

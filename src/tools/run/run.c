@@ -130,5 +130,7 @@ int run_command(const struct command *command, int argc, char **argv)
 	if (o.rsocket && library_preload_rsocket())
 		return program_has_no_library(command);
 	tell_devices();
+	if (is_typed() && program_set_explain())
+		return EXIT_FAILURE;
 	return o.pcap.file ? collect_program(command, &o.pcap, path, argv) : program_execute(command, path, argv);
 }

@@ -17,6 +17,7 @@
 #include "tools/terminal.h"
 
 #define BETWEEN (200 * MSEC) /* ns between the two looks */
+#define SHOWN	16	     /* queue pairs that are explained, if a process has more */
 
 /* What is known. */
 struct hangs {
@@ -200,6 +201,31 @@ static void explain_qp(const struct hangs *h, const struct stat_process *p, cons
 	say_end();
 }
 
+/* Of many, those that wait come first. */
+static void explain_qps(const struct hangs *h, const struct stat_process *p, const struct stat_qp *q, size_t count)
+{
+	const struct stat_process *before = stats_process(&h->all, p->head.pid);
+	size_t at_work = 0, shown = 0, waiting;
+
+	for (size_t i = 0; i < count; i++) {
+		bool moves = has_moved(stats_qp(before, q[i].qpn), &q[i]);
+
+		at_work += moves;
+		if (count > SHOWN && (moves || shown == SHOWN))
+			continue;
+		explain_qp(h, p, &q[i]);
+		shown++;
+	}
+	if (count <= SHOWN)
+		return;
+	waiting = count - at_work;
+	if (waiting > shown)
+		say("%zu more queue pairs wait, which `uroce stat` shows. ", waiting - shown);
+	if (at_work)
+		say("%zu queue pair%s at work. ", at_work, at_work == 1 ? " is" : "s are");
+	say_end();
+}
+
 /* ---- completion queues ---- */
 
 static bool is_at_work(const struct hangs *h, const struct stat_process *p, const struct stat_cq *c)
@@ -263,8 +289,7 @@ static void explain_process(const struct hangs *h, const struct stat_process *p)
 	const struct stat_cause *cause = stat_causes(p, &causes);
 
 	printf("%s%s%s, process %u, now:\n\n", style(BOLD), p->head.program, style(PLAIN), p->head.pid);
-	for (size_t i = 0; i < qps; i++)
-		explain_qp(h, p, &q[i]);
+	explain_qps(h, p, q, qps);
 	for (size_t i = 0; i < cqs; i++)
 		explain_cq(h, p, &c[i]);
 	for (size_t i = 0; i < ids; i++)

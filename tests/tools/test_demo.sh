@@ -33,9 +33,20 @@ must_show 'WQE POSTED'
 must_show 'CQE POLLED'
 must_show 'post to poll'
 ! grep '.\{81\}' "$work/out" || { echo "more than 80 columns"; result=1; }
+must_show '^Next: uroce run PROGRAM'
+tail -24 "$work/out" | tr -d '\n' | grep -q 'SEND of 4096 bytes, .* posted .* polled .*Next: ' ||
+	{ echo "the last screen lacks the picture"; result=1; }
 COLUMNS=132 TMPDIR=$work $inside uroce demo >"$work/out" 2>&1 || { echo "uroce demo: status $?"; result=1; }
 must_show '^.\{81\}'
 [ -z "$(ls "$work" | grep uroce-demo)" ] || { echo "traces were left behind"; result=1; }
+[ $result = 0 ] || cat "$work/out"
+
+# where no shell finds the command, what to type next has its path
+whole=$(command -v uroce)
+programs=$(dirname "$(command -v ibv_rc_pingpong)")
+PATH=$(echo "$PATH" | tr : '\n' | grep -vxF "$(dirname "$whole")" | paste -sd:) TMPDIR=$work \
+	$inside "$whole" demo -d "$programs" >"$work/out" 2>&1 || { echo "uroce demo by its path: status $?"; result=1; }
+must_show "^Next: $whole run PROGRAM"
 [ $result = 0 ] || cat "$work/out"
 
 # traces that are kept come with a picture

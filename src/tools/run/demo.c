@@ -17,6 +17,7 @@
 #include "base/memfd.h"
 #include "tools/command.h"
 #include "tools/library.h"
+#include "tools/program.h"
 #include "tools/run/mistakes.h"
 #include "tools/run/scene.h"
 #include "tools/terminal.h"
@@ -67,6 +68,19 @@ static int ourselves(const char *const *argv)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
+/* This program as a user types it: by its name, if a shell finds it, or by its path. */
+static const char *as_typed(void)
+{
+	static char own[PATH_MAX];
+	char found[PATH_MAX];
+	struct stat here, there;
+
+	if (program_find("uroce", found, sizeof(found)) && !stat(found, &there) && !stat("/proc/self/exe", &here) &&
+	    here.st_ino == there.st_ino && here.st_dev == there.st_dev)
+		return "uroce";
+	return readlink("/proc/self/exe", own, sizeof(own) - 1) > 0 ? own : "uroce";
+}
+
 static int show_trace(const char *program, const char *operation, bool ladder)
 {
 	char server[PATH_MAX + 64], client[PATH_MAX + 64], text[256];
@@ -115,12 +129,12 @@ static const struct life {
 	bool ladder;
 	const char *heading;
 } lives[] = {
-	{"ibv_rc_pingpong", "SEND", true, "One SEND of step 2 as a picture; --html draws it for a browser"},
 	{"ibv_rc_pingpong", "SEND", false,
-	 "The life of that SEND and of the RECEIVE that it takes, and where the time goes"},
+	 "The life of one SEND of step 2, of the RECEIVE that it takes, and where the time goes"},
 	{"ib_write_lat", "WRITE", false, "The life of one WRITE of step 4"},
 	{"ib_read_lat", "READ", false, "The life of one READ of step 4"},
 	{"ib_atomic_lat", "FETCH_ADD", false, "The life of one ATOMIC of step 4, a fetch and add"},
+	{"ibv_rc_pingpong", "SEND", true, "The SEND of step 5 as a picture; --html draws it for a browser"},
 };
 
 static void remove_traces(void)
@@ -251,9 +265,9 @@ static int demo_faults(const struct command *command)
 			status = EXIT_FAILURE;
 	}
 	if (!status)
-		printf("\nNext: %suroce run --fault RULES PROGRAM%s; uroce-fault(5) has the rules.\n"
-		       "%suroce hostile -n 100 PROGRAM%s takes them from 100 seeds.\n",
-		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));
+		printf("\nNext: %s%s run --fault RULES PROGRAM%s; uroce-fault(5) has the rules.\n"
+		       "%s%s hostile -n 100 PROGRAM%s takes them from 100 seeds.\n",
+		       style(BOLD), as_typed(), style(PLAIN), style(BOLD), as_typed(), style(PLAIN));
 	return status;
 }
 
@@ -337,8 +351,8 @@ static int demo_check(const struct command *command)
 				acts[i].status);
 	}
 	printf("\nIts source is src/tools/run/mistakes.c. docs/check.md has the other mistakes.\n"
-	       "Next: %suroce check PROGRAM%s for your own programs.\n",
-	       style(BOLD), style(PLAIN));
+	       "Next: %s%s check PROGRAM%s for your own programs.\n",
+	       style(BOLD), as_typed(), style(PLAIN));
 	return EXIT_SUCCESS;
 }
 
@@ -422,8 +436,8 @@ int demo_command(const struct command *command, int argc, char **argv)
 	else
 		remove_traces();
 	if (!status && !*word)
-		printf("Next: %suroce run PROGRAM%s for your own programs,\n"
-		       "%suroce run -t FILE PROGRAM%s to look inside them.\n",
-		       style(BOLD), style(PLAIN), style(BOLD), style(PLAIN));
+		printf("Next: %s%s run PROGRAM%s for your own programs,\n"
+		       "%s%s run -t FILE PROGRAM%s to look inside them.\n",
+		       style(BOLD), as_typed(), style(PLAIN), style(BOLD), as_typed(), style(PLAIN));
 	return status;
 }

@@ -109,7 +109,7 @@ static struct widths widths_of_lines(void)
 {
 	unsigned columns = terminal_columns();
 
-	return columns && columns < 110 ? (struct widths){9, 25} : (struct widths){12, 30};
+	return columns && columns < 110 ? (struct widths){9, 26} : (struct widths){12, 30};
 }
 
 static void print_line(struct line *line, const struct record *e, const char *what, const char *format, ...)

@@ -6,7 +6,7 @@ import collections, html.parser, json, os, re, signal, subprocess, sys, tempfile
 
 import alone
 
-NEEDED = ("ib_send_bw", "ib_send_lat", "ib_read_lat", "ib_write_lat", "ss")
+NEEDED = ("ibv_rc_pingpong", "ib_send_bw", "ib_send_lat", "ib_read_lat", "ib_write_lat", "ss")
 
 
 def check(what, good, *more):
@@ -158,6 +158,10 @@ def test_one_sided():
     check("to standard output, of one end", b"no trace of this end" in r.stdout and not Page(r.stdout.decode()).rows["lost"])
 
 
+def test_picture_of_readme():
+    subprocess.run([os.path.join(os.environ["UROCE_SOURCE"], "tools/draw-send"), "--check", os.environ["UROCE_BUILD"]], check=True)
+
+
 def test_perfetto():
     pair("ib_send_lat", "-s1024")
     subprocess.run(["uroce", "trace", "--perfetto", "events.json", "client", "server"], check=True)
@@ -189,7 +193,8 @@ def main():
     alone.enter(NEEDED)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        for test in (test_text, test_the_end_of_a_trace, test_send_and_read, test_refused_and_lost, test_one_sided, test_perfetto):
+        for test in (test_text, test_the_end_of_a_trace, test_send_and_read, test_refused_and_lost, test_one_sided,
+                     test_picture_of_readme, test_perfetto):
             test()
             print("ok", test.__name__)
         os.chdir("/")

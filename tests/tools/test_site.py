@@ -85,6 +85,7 @@ def options_are_whole(site):
     check('<span class="whole">--html</span>' in page, "--html may be broken")
     outside = re.sub(r"<pre.*?</pre>", "", page, flags=re.DOTALL)
     check(not re.search(r"<(code|td)>(?:(?!</\1>)[^<])*?(?<![\w-])--?[a-z]", outside), "an option that may be broken")
+    check("docs/send.svg" in Page(page).loads and (site / "docs/send.svg").is_file(), "no picture")
     check("<pre" in page and "span" not in "".join(re.findall(r"<pre.*?</pre>", page, re.DOTALL)), "code is not as it was")
 
 

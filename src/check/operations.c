@@ -69,6 +69,8 @@ static struct early_use find_early_use(struct queues *q, const struct ibv_send_w
 	r = request_bringing(is_inline ? NULL : q, wr->sg_list, sges);
 	if (r)
 		return (struct early_use){r->posted, r->wr_id, false};
+	if (is_inline)
+		return (struct early_use){0};
 	list_each_safe (l, &q->sends) {
 		r = container_of(l, struct request, link);
 		if (q->bringing && r->brings && request_overlaps(r, wr->sg_list, sges))
@@ -100,6 +102,21 @@ static void report_early_use(const struct ibv_qp *qp, const struct ibv_send_wr *
 			 qp->qp_num, wr->wr_id, wr->send_flags & IBV_SEND_INLINE ? "inline " : "", use->wr_id);
 	}
 	finding_report(&f);
+}
+
+void check_takes_inline(const struct ibv_qp *qp, uint64_t wr_id, const struct ibv_data_buf *list, size_t count)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .send_flags = IBV_SEND_INLINE, .opcode = IBV_WR_SEND};
+	const struct stack *posted = check_is_paused() || !check_wants(CHECK_HABITS) ? NULL : stack_here();
+	struct early_use use = {0};
+
+	for (size_t i = 0; posted && i < count && !use.read; i++) {
+		wr.sg_list = &(struct ibv_sge){.addr = (uintptr_t)list[i].addr, .length = (uint32_t)list[i].length};
+		lock_take(&objects_lock);
+		use = find_early_use(NULL, &wr, 1);
+		lock_drop(&objects_lock);
+	}
+	report_early_use(qp, &wr, &use, posted);
 }
 
 static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)

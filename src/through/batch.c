@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/operations.h"
 #include "check/request.h"
 #include "through/post.h"
 
@@ -181,7 +182,19 @@ static void from_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t v
 }
 #endif
 
-/* What is inline was copied already, so there is no memory to look at. */
+/* What is inline is copied now, so there is no memory to look at later. */
+static void from_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t count, const struct ibv_data_buf *list)
+{
+	check_takes_inline(&qp->qp_base, qp->wr_id, list, count);
+	batch_of(qp)->was.wr_set_inline_data_list(qp, count, list);
+}
+
+static void from_wr_set_inline_data(struct ibv_qp_ex *qp, void *at, size_t length)
+{
+	check_takes_inline(&qp->qp_base, qp->wr_id, &(struct ibv_data_buf){at, length}, 1);
+	batch_of(qp)->was.wr_set_inline_data(qp, at, length);
+}
+
 static void from_wr_set_sge_list(struct ibv_qp_ex *qp, size_t count, const struct ibv_sge *list)
 {
 	struct batch *b = batch_of(qp);
@@ -266,6 +279,8 @@ void batch_open(struct shadow *s, struct ibv_qp_ex *qp)
 	REPLACE(wr_rdma_write_imm);
 	REPLACE(wr_atomic_cmp_swp);
 	REPLACE(wr_atomic_fetch_add);
+	REPLACE(wr_set_inline_data);
+	REPLACE(wr_set_inline_data_list);
 	REPLACE(wr_set_sge);
 	REPLACE(wr_set_sge_list);
 #if RDMA_CORE >= 44

@@ -8,6 +8,7 @@
 
 #include "base/hooks.h"
 #include "base/msan.h"
+#include "check/operations.h"
 #include "device/adapter.h"
 #include "verbs/post.h"
 #include "verbs/turn.h"
@@ -279,6 +280,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const st
 			msan_copied(bytes + length, list[i].addr, list[i].length);
 		length += list[i].length;
 	}
+	if (hooks_any())
+		check_takes_inline(&ex->qp_base, wr->wr_id, list, count);
 	wr->send_flags |= IBV_SEND_INLINE;
 	wr->num_sge = length ? 1 : 0;
 	if (length)

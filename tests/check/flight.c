@@ -31,6 +31,28 @@ static void read_is_sent_inline(bool wrong)
 	pair_close(&p);
 }
 
+/* By ibv_wr_start(): the bytes are copied before the batch is posted. */
+static void read_is_sent_inline_in_a_batch(bool wrong)
+{
+	struct ibv_qp_ex *qp;
+	struct pair p;
+
+	pair_open(&p, (struct want){.extends = true});
+	MUST(qp = ibv_qp_to_qp_ex(p.a.qp));
+	post(&p.a, IBV_WR_RDMA_READ, piece(&p.a, 0, 32), &p.b, IBV_SEND_SIGNALED);
+	if (!wrong)
+		await(&p.a);
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qp, p.b.mr->rkey, (uintptr_t)p.b.memory + 64);
+	ibv_wr_set_inline_data(qp, p.a.memory, 32);
+	ZERO(ibv_wr_complete(qp));
+	await(&p.a);
+	if (wrong)
+		await(&p.a);
+	pair_close(&p);
+}
+
 /* A fence is for one queue pair. */
 static void read_is_written_by_another(bool wrong)
 {
@@ -232,6 +254,8 @@ static void grh_does_not_fit(bool wrong)
 
 const struct row flight_rows[] = {
 	{"read_is_sent_inline", read_is_sent_inline, "used-in-flight", "post"},
+	{"read_is_sent_inline_in_a_batch", read_is_sent_inline_in_a_batch, "used-in-flight",
+	 "read_is_sent_inline_in_a_batch"},
 	{"read_is_written_by_another", read_is_written_by_another, "used-in-flight", "post"},
 	{"atomic_is_sent_inline", atomic_is_sent_inline, "used-in-flight", "post"},
 	{"address_handle_goes_first", address_handle_goes_first, "destroyed-outstanding", "address_handle_goes_first"},

@@ -12,6 +12,7 @@
 #include "check/queues.h"
 #include "check/races.h"
 #include "check/request.h"
+#include "check/watch.h"
 #include "object/checker.h"
 #include "object/qp.h"
 #include "wire/packet.h"
@@ -116,6 +117,7 @@ static void request_completes(const struct qp *qp, uint64_t wr_id, uint32_t leng
 		r->begun = r->is_placed = true;
 		placed_request(r);
 		buffers_placed(r, length);
+		watch_look(r);
 	}
 	if (!is_send)
 		peers_message(qp);

@@ -46,6 +46,11 @@ bool asan_is_there(void)
 	return is_there;
 }
 
+bool asan_is_memcheck(void)
+{
+	return asan.mark;
+}
+
 /* ---- from post to poll ---- */
 
 void asan_take(struct request *r)

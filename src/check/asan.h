@@ -13,6 +13,8 @@
 void asan_start(void);
 /* True if the program has AddressSanitizer or runs under valgrind. */
 bool asan_is_there(void);
+/* True if the program runs under valgrind. */
+bool asan_is_memcheck(void);
 /* Reports memory of a request that belongs to no object of the program. Called before the post and after the digest,
  * so its addresses are the program's, not those that a region has defined. */
 void asan_look(struct request *r);

@@ -278,17 +278,39 @@ static void report_source(const struct request *r, const struct placed *by)
 	finding_report(&f);
 }
 
+static const char *name_of(const struct request *r)
+{
+	return !r->is_send ? "receive" : r->opcode == IBV_WR_RDMA_READ ? "READ" : "atomic";
+}
+
+/* An instruction of the program that is known, where no digest shows a change. */
+static void report_touch(const struct request *r)
+{
+	struct finding f = {
+		.class = CHECK_BUFFERS,
+		.name = "touched-in-flight",
+		.remedy = "do not use the memory between the post and the poll of the completion",
+		.at = {{"touched", r->touched}, {"posted", r->posted}, {"its completion was polled", stack_here()}}};
+
+	snprintf(f.text, sizeof(f.text),
+		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
+		 ") were read before its completion was polled",
+		 r->sge[0].length, r->sge[0].addr, name_of(r), r->wr_id);
+	finding_report(&f);
+}
+
 static void report_destination(const struct request *r)
 {
 	struct finding f = {.class = CHECK_BUFFERS,
 			    .name = "written-in-flight",
 			    .remedy = "do not use the memory between the post and the poll of the completion",
-			    .at = {{"posted", r->posted}, {"its completion was polled", stack_here()}}};
-	const char *what = !r->is_send ? "receive" : r->opcode == IBV_WR_RDMA_READ ? "READ" : "atomic";
+			    .at = {{"posted", r->posted},
+				   {"its completion was polled", stack_here()},
+				   {"an instruction that touched it", r->touched}}};
 
 	snprintf(f.text, sizeof(f.text),
 		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64 ") were written to %s%s",
-		 r->sge[0].length, r->sge[0].addr, what, r->wr_id,
+		 r->sge[0].length, r->sge[0].addr, name_of(r), r->wr_id,
 		 r->was_written ? "before the data came" : "when the data had come, before its completion was polled",
 		 or_a_peer(r));
 	finding_report(&f);
@@ -322,8 +344,11 @@ void buffers_end(const struct request *r)
 	bool changed = is_changed(r) && (!r->brings || r->is_placed), placed = false;
 	struct placed by = {0};
 
-	if (!r->was_written && !changed)
+	if (!r->was_written && !changed) {
+		if (r->touched)
+			report_touch(r);
 		return;
+	}
 	if (changed) {
 		lock_take(&objects_lock);
 		placed = placed_since(r, &by) || may_be_brought(r);

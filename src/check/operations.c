@@ -33,6 +33,7 @@
 #include "check/scope.h"
 #include "check/stack.h"
 #include "check/tuned.h"
+#include "check/watch.h"
 #include "object/cq.h"
 #include "object/qp.h"
 
@@ -47,6 +48,7 @@ static bool (*receive_more)(void);  /* NULL: the adapter receives by itself */
 static void tell_found(void)
 {
 	pages_tell();
+	watch_tell();
 	msan_tell();
 	across_tell();
 }
@@ -169,8 +171,7 @@ static void after_send(const struct ibv_qp *qp, const struct ibv_send_wr *unpost
 	o = queues_find(CHECK_QP, qp);
 	if (o) {
 		requests_take_back(o, count, true);
-		if (pages_are_taken() || (asan_is_there() && o->queues->bringing))
-			requests_posted(o->queues);
+		requests_posted(o->queues);
 		l = outlook_of(o, o->queues->send_cq);
 	}
 	lock_drop(&objects_lock);
@@ -398,7 +399,7 @@ static bool settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 {
 	uint32_t bringing;
 	struct request *r = NULL;
-	bool is_datagram;
+	bool is_datagram, has_grh;
 	struct queues *q;
 	struct object *o;
 	struct list done;
@@ -408,6 +409,7 @@ static bool settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 	o = queues_object(qpn);
 	q = o ? is_receive ? receives_of(o) : o->queues : NULL;
 	is_datagram = !o || ((const struct ibv_qp *)o->object)->qp_type > IBV_QPT_UC;
+	has_grh = success && is_receive && o && ((const struct ibv_qp *)o->object)->qp_type == IBV_QPT_UD;
 	if (o)
 		order_of(o->object, is_receive);
 	bringing = o ? o->queues->bringing : 0;
@@ -431,6 +433,8 @@ static bool settle(uint32_t qpn, uint64_t wr_id, bool success, bool is_receive)
 			msan_brought(r);
 		if (!pages_end(r) && success)
 			buffers_end(r);
+		if (has_grh)
+			watch_datagram(r);
 		free(r);
 	}
 	return is_datagram;

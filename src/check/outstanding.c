@@ -10,6 +10,7 @@
 #include "check/pages.h"
 #include "check/queues.h"
 #include "check/request.h"
+#include "check/watch.h"
 
 static struct list bringing;	  /* queues with READs or atomics; guarded by objects_lock */
 static _Thread_local char thread; /* its address stands for the thread that posts */
@@ -28,6 +29,7 @@ void request_end(struct queues *q, struct request *r)
 	}
 	if (r->accesses)
 		across_end(r);
+	watch_end(r);
 }
 
 /* Gives the memory back to the program and frees the request. */
@@ -63,12 +65,14 @@ void request_begin(struct object *o, struct request *r, struct object *cq)
 	if (r->is_send && r->brings && !q->bringing++)
 		list_append(&bringing, &q->brings);
 	asan_need(r);
+	watch_need(r);
 	if (r->is_send) {
 		r->poster = &thread;
 		return;
 	}
 	asan_begin(q, r);
 	pages_begin(r);
+	watch_begin(r);
 }
 
 const struct request *request_bringing(const struct queues *own, const struct ibv_sge *sge, int sges)
@@ -106,6 +110,12 @@ void requests_take_back(struct object *o, uint32_t count, bool is_send)
 /* A request may complete during its post, so its memory is taken from the program only now. */
 void requests_posted(struct queues *q)
 {
+	struct request *last = container_of(q->sends.prev, struct request, link);
+
+	if (q->bringing && last->poster == &thread)
+		watch_begin(last);
+	if (!pages_are_taken() && !(asan_is_there() && q->bringing))
+		return;
 	list_each_safe (l, &q->sends) {
 		struct request *r = container_of(l, struct request, link);
 

@@ -16,6 +16,7 @@
 #include "check/scope.h"
 #include "check/stack.h"
 #include "check/tuned.h"
+#include "check/watch.h"
 #include "memory/fault.h"
 #include "object/mr.h"
 #include "object/qp.h"
@@ -151,6 +152,9 @@ static void mr_ends(const struct ibv_mr *mr, const char *done)
 	if (check_is_paused())
 		return;
 	pages_lift((uintptr_t)mr->addr, mr->length);
+	lock_take(&objects_lock);
+	watch_settle((uintptr_t)mr->addr, mr->length);
+	lock_drop(&objects_lock);
 	buffers_mapped(mr);
 	check_in_flight(mr, done);
 }

@@ -56,6 +56,7 @@ struct request {
 	uint8_t changed_block; /* of a receive: first block that differed when the message came; REQUEST_BLOCKS: none */
 	uint32_t block[REQUEST_BLOCKS]; /* of a receive: digests of the blocks of its first SGE */
 	uint32_t length;		/* of a receive: bytes of the message, once they are in memory */
+	const struct stack *touched;	/* watch.c: an access of the program; NULL: none is known */
 	uint16_t slot[REQUEST_SGES];	/* pages.c: number of the slot of each SGE, plus 1; 0: none */
 	const void *ah;			/* address handle of a datagram */
 	const void *poster;		/* outstanding.c: the thread that is posting; NULL: posted */

@@ -19,28 +19,44 @@
 #define OURS_MOST 16 /* max frames of uroce above the program's */
 #define BUCKETS	  1024
 
-static uintptr_t our_start, our_end; /* code of liburoce.so.1; constant after stack_start() */
+struct code {
+	const void *in; /* an address of it */
+	uintptr_t start, end;
+};
+static struct code ours, libc; /* constant after stack_start() */
 
 static struct stack *_Atomic stacks[BUCKETS]; /* the stacks do not change, so they are read without the lock */
 static struct lock stacks_lock = LOCK_RANKED(CHECK_STACKS);
 
 /* ---- taking ---- */
 
-bool stack_is_ours(const void *frame)
+static bool is_of(const struct code *code, const void *frame)
 {
-	return (uintptr_t)frame >= our_start && (uintptr_t)frame < our_end;
+	return (uintptr_t)frame >= code->start && (uintptr_t)frame < code->end;
 }
 
-static int find_ours(struct dl_phdr_info *info, size_t size, void *arg)
+bool stack_is_ours(const void *frame)
 {
+	return is_of(&ours, frame);
+}
+
+bool stack_is_libc(const void *frame)
+{
+	return is_of(&libc, frame);
+}
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct code *code = arg;
+
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t start = info->dlpi_addr + p->p_vaddr;
 
-		if (p->p_type != PT_LOAD || (uintptr_t)find_ours < start || (uintptr_t)find_ours >= start + p->p_memsz)
+		if (p->p_type != PT_LOAD || (uintptr_t)code->in < start || (uintptr_t)code->in >= start + p->p_memsz)
 			continue;
-		our_start = start;
-		our_end = start + p->p_memsz;
+		code->start = start;
+		code->end = start + p->p_memsz;
 		return 1;
 	}
 	return 0;
@@ -205,7 +221,10 @@ void stack_start(void)
 
 	msan_pause();
 	library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
-	dl_iterate_phdr(find_ours, NULL);
+	ours.in = (const void *)find_code;
+	libc.in = dlsym(RTLD_NEXT, "gnu_get_libc_version"); /* no sanitizer has one of that name */
+	dl_iterate_phdr(find_code, &ours);
+	dl_iterate_phdr(find_code, &libc);
 	unwind_start();
 	backtrace(frame, 1); /* loads the unwinder now rather than inside an allocation or a handler */
 	if (library && !dw_load(library))

@@ -23,6 +23,8 @@ const struct stack *stack_here(void);
 const struct stack *stack_of(void *const *frame, uint32_t depth);
 /* True if the code at that address is uroce's. */
 bool stack_is_ours(const void *frame);
+/* True if it is the C library's. */
+bool stack_is_libc(const void *frame);
 /* Text "function (file:line)" of a frame, as far as known. */
 void stack_frame_text(void *frame, char *text, size_t room);
 /* Line and path of the source file of a frame; 0 if it is unknown, or verbs.h. */

@@ -24,6 +24,7 @@
 #include "check/peers.h"
 #include "check/scope.h"
 #include "check/stack.h"
+#include "check/watch.h"
 
 static bool fork_is_prepared;
 
@@ -65,12 +66,14 @@ static void check_forget(void)
 	checked = 0;
 	ends_stop();
 	pages_forget();
+	watch_forget();
 }
 
 /* Reports what is only known at the end. Returns the exit status for the process, or 0 for its own. */
 static int check_finish(void)
 {
 	pages_tell();
+	watch_finish();
 	msan_tell();
 	across_finish();
 	leaks_report();
@@ -105,8 +108,10 @@ static void check_begin(void)
 		peers_start();
 	if (check_wants(CHECK_BUFFERS)) {
 		asan_start();
-		if (!check_is_through)
+		if (!check_is_through) {
 			pages_start();
+			watch_start();
+		}
 	}
 	if (count) {
 		checked = getpid();

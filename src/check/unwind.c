@@ -401,12 +401,6 @@ static struct rule rule_of(uintptr_t pc)
 	return rule;
 }
 
-/* The word stored `offset` words from the address. */
-NOT_SANITIZED static uintptr_t word_at(uintptr_t at, int64_t offset)
-{
-	return ((const volatile uintptr_t *)at)[offset];
-}
-
 /* Without the signature of pointer authentication. */
 static uintptr_t plain_address(uintptr_t ra)
 {
@@ -424,7 +418,22 @@ struct walk {
 	void **frame;
 	uint32_t most, count;
 	struct registers at;
+	const struct unwind_copy *copy; /* NULL: the stack of this thread */
 };
+
+/* The word stored `offset` words from the address; 0 if the copy does not have it. */
+NOT_SANITIZED static uintptr_t word_at(const struct walk *w, uintptr_t at, int64_t offset)
+{
+	uintptr_t word, from = at + (uintptr_t)offset * sizeof(word);
+
+	if (likely(!w->copy))
+		return *(const volatile uintptr_t *)from;
+	from -= w->copy->sp;
+	if (from > w->copy->length || w->copy->length - from < sizeof(word))
+		return 0;
+	memcpy(&word, w->copy->bytes + from, sizeof(word));
+	return word;
+}
 
 static void walk_up(void *arg)
 {
@@ -439,11 +448,11 @@ static void walk_up(void *arg)
 			return;
 		}
 		if (rule.how == HOW_AT_FP)
-			cfa = word_at(cfa, 0);
+			cfa = word_at(w, cfa, 0);
 		at->sp = cfa;
-		at->pc = plain_address(word_at(cfa, rule.ra));
+		at->pc = plain_address(word_at(w, cfa, rule.ra));
 		if (!rule.fp_is_kept)
-			at->fp = word_at(rule.how == HOW_AT_FP ? at->fp : cfa, rule.fp);
+			at->fp = word_at(w, rule.how == HOW_AT_FP ? at->fp : cfa, rule.fp);
 		if (!at->pc || w->count == w->most)
 			return;
 		w->frame[w->count++] = (void *)at->pc;
@@ -456,6 +465,16 @@ uint32_t unwind(void **frame, uint32_t most)
 
 	READ_REGISTERS(&w.at);
 	return find_fde && fault_try(walk_up, &w) ? w.count : 0;
+}
+
+uint32_t unwind_copied(const struct unwind_copy *copy, void **frame, uint32_t most)
+{
+	struct walk w = {.frame = frame, .most = most, .count = 1, .at = {copy->pc, copy->sp, copy->fp}, .copy = copy};
+
+	frame[0] = (void *)copy->pc;
+	if (find_fde)
+		walk_up(&w);
+	return max_of(w.count, 1u);
 }
 
 static int count_unloads(struct dl_phdr_info *info, size_t size, void *unloads)

@@ -232,7 +232,7 @@ enum ibv_wc_status hooks_complete_receive(struct qp *qp, const struct cqe *cqe)
 	if (inject_listens(RULE_COMPLETE) && qp->recv_cq)
 		status = status_of(qp, qp->recv_cq, &e);
 	if (checker_listens())
-		checker->completes(qp, cqe->wr_id, cqe->byte_len, false);
+		checker->completes(qp, cqe->wr_id, cqe->opcode == IBV_WC_RECV ? cqe->byte_len : 0, false);
 	trace(complete_recv, cqe->qpn, cqe->wqe, cqe->wr_id, status, cqe->opcode, cqe->byte_len);
 	if (hook_is_on(HOOK_COUNT) && status == IBV_WC_SUCCESS)
 		qp->received_bytes += cqe->byte_len;

@@ -695,13 +695,15 @@ static const struct row rows[] = {
 
 int main(int argc, char **argv)
 {
-	static const struct row *const tables[] = {rows,       flight_rows, way_rows,	 kind_rows,
-						   reuse_rows, cm_rows,	    early_rows,	 page_rows,
-						   peer_rows,  race_rows,   thread_rows, unset_rows};
+	static const struct row *const tables[] = {rows,	flight_rows, way_rows,	kind_rows, reuse_rows,
+						   cm_rows,	early_rows,  page_rows, peer_rows, race_rows,
+						   thread_rows, unset_rows,  watch_rows};
+	const bool watches = lists_watch_rows();
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		for (const struct row *row = tables[i]; row->name; row++)
-			if (argc < 3 && (tables[i] != early_rows || lists_early_rows)) {
+			if (argc < 3 && (tables[i] != early_rows || lists_early_rows) &&
+			    (tables[i] != watch_rows || watches)) {
 				printf("%s %s %s\n", row->name, row->finding, row->place);
 			} else if (argc == 3 && !strcmp(argv[1], row->name)) {
 				row->run(!strcmp(argv[2], "wrong"));

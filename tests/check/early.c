@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What AddressSanitizer of the program sees, or memcheck, as uroce tells them which memory is the adapter's. Without
- * them some of it is not found, so only builds with AddressSanitizer list these rows. */
+/* What AddressSanitizer of the program sees, or memcheck, as uroce tells them which memory is the adapter's: only
+ * builds with it list those rows. And what breakpoints see, where the kernel has them. */
 #include "pair.h"
 #include "rows.h"
+
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { GRH = sizeof(struct ibv_grh) };
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer)
@@ -119,6 +126,117 @@ static void freed_is_sent(bool wrong)
 		free(text);
 	pair_close(&p);
 }
+
+/* By its flag, of 5 bytes behind a multiple of 8. Nothing comes into the receive of immediate data. */
+static void last_byte_is_read(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 61));
+	p.a.memory[60] = 1;
+	post(&p.a, wrong ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM, piece(&p.a, 0, 61), &p.b,
+	     IBV_SEND_SIGNALED);
+	await(&p.a);
+	seen = p.b.memory[60];
+	await(&p.b);
+	pair_close(&p);
+}
+
+#ifndef HAS_ASAN
+/* Behind the end of the message, memory is the program's. */
+static void rest_of_receive_is_read(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, wrong ? 64 : 32), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	seen = p.b.memory[63];
+	await(&p.b);
+	pair_close(&p);
+}
+
+/* Other requests have the memory as well: it is not the one receive's. */
+static void one_receive_is_read(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	receive(&p.b, piece(&p.b, 0, 64));
+	if (!wrong)
+		receive(&p.b, piece(&p.b, 0, 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	seen = p.b.memory[0];
+	await(&p.b);
+	pair_close(&p);
+}
+
+#endif
+
+/* A program may look at the GRH, but one that looks at the payload does not stop there. */
+static void payload_is_sought_at_0(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){.type = IBV_QPT_UD});
+	receive(&p.b, piece(&p.b, 0, GRH + 64));
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	await(&p.b);
+	seen = p.b.memory[0];
+	if (!wrong)
+		seen = p.b.memory[GRH];
+	pair_close(&p);
+}
+
+static void payload_is_compared_at_0(bool wrong)
+{
+	struct pair p;
+
+	pair_open(&p, (struct want){.type = IBV_QPT_UD});
+	receive(&p.b, piece(&p.b, 0, GRH + 64));
+	strcpy(p.a.memory, "a message");
+	post(&p.a, IBV_WR_SEND, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	await(&p.a);
+	await(&p.b);
+	seen = (char)strcmp(p.b.memory + (wrong ? 0 : GRH), p.a.memory);
+	pair_close(&p);
+}
+
+bool lists_watch_rows(void)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_BREAKPOINT,
+				       .size = sizeof(attr),
+				       .exclude_kernel = true,
+				       .exclude_hv = true,
+				       .bp_type = HW_BREAKPOINT_RW,
+				       .bp_addr = (uintptr_t)&seen,
+				       .bp_len = 1};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+#ifndef __x86_64__
+	return false;
+#endif
+	return fd >= 0 && !close(fd);
+}
+
+const struct row watch_rows[] = {
+#ifndef HAS_ASAN /* which stops the program there */
+	{"receive_is_read", receive_is_read, "touched-in-flight", "receive_is_read"},
+	{"message_is_read_early", message_is_read_early, "touched-in-flight", "message_is_read_early"},
+	{"read_is_read_early", read_is_read_early, "touched-in-flight", "read_is_read_early"},
+	{"rest_of_receive_is_read", rest_of_receive_is_read, "touched-in-flight", "rest_of_receive_is_read"},
+	{"one_receive_is_read", one_receive_is_read, "touched-in-flight", "one_receive_is_read"},
+#endif
+	{"last_byte_is_read", last_byte_is_read, "touched-in-flight", "last_byte_is_read"},
+	{"payload_is_sought_at_0", payload_is_sought_at_0, "grh-as-payload", "payload_is_sought_at_0"},
+	{"payload_is_compared_at_0", payload_is_compared_at_0, "grh-as-payload", "payload_is_compared_at_0"},
+	{0},
+};
+
 const struct row early_rows[] = {
 	{"receive_is_read", receive_is_read, "touched-in-flight", "receive"},
 	{"message_is_read_early", message_is_read_early, "touched-in-flight", "receive"},

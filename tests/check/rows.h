@@ -15,9 +15,10 @@ struct row {
 };
 
 extern const struct row cm_rows[], early_rows[], flight_rows[], kind_rows[], page_rows[], peer_rows[], race_rows[],
-	reuse_rows[], thread_rows[], unset_rows[], way_rows[];
+	reuse_rows[], thread_rows[], unset_rows[], watch_rows[], way_rows[];
 
 extern const bool lists_early_rows;
+bool lists_watch_rows(void);
 
 /* What is wrong and would wait for ever is ended by another thread when the finding has been told. */
 struct help {

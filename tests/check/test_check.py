@@ -25,9 +25,10 @@ SANITIZED = re.search("lib[atu]b?san", subprocess.run(["ldd", os.path.join(BUILD
                                                       text=True).stdout)
 OF_SANITIZERS = ("outside-object", "data-race", "peer-race")
 # What is looked for only if asked for; AddressSanitizer finds what is touched by itself.
-ASKED_FOR = {"race": ("--only", "races"), "unmapped-registered": ("--only", "mappings"), "touched-in-flight": ("--strict-polling",)}
+ASKED_FOR = {"race": ("--only", "races"), "unmapped-registered": ("--only", "mappings"), "touched-in-flight, of a page": ("--strict-polling",)}
 STOPS = ("touched-in-flight", "libasan")
 STOPPED = ("freed_first", "locals_are_sent")
+DEEP = ("payload_is_compared_at_0",) # by a function of the sanitizer's, which has a large stack
 
 
 def enter_namespace():
@@ -59,9 +60,9 @@ def finding(output, name):
 def each_case():
     cases = subprocess.run([ME], stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
     for case, name, place in (line.split() for line in cases if line):
-        if SANITIZED and (name in OF_SANITIZERS or case in STOPPED or (name, SANITIZED.group(0)) == STOPS):
+        if SANITIZED and (name in OF_SANITIZERS or case in STOPPED + DEEP or (name, SANITIZED.group(0)) == STOPS):
             continue
-        options = ASKED_FOR.get(name, ())
+        options = ASKED_FOR.get(f"{name}, of a page" if "page" in case else name, ())
         wrong, right = (run(*options, program=(ME, case, how), environment=racing(how)) for how in ("wrong", "right"))
         found = finding(wrong.stdout, name)
         where = re.search(r"^        ((?!__)\S+) \((?!(rdma_)?verbs.h:)\S+\)", found, re.M)
@@ -102,11 +103,11 @@ def address_sanitizer():
     """A program with it stops at what touches memory in flight, and at nothing that is right."""
     me, cases = sanitized("asan")
     for case, name, place in cases:
-        if name not in ("touched-in-flight", "outside-object"): # the other rows are as in a program without it
+        if name not in ("touched-in-flight", "outside-object", "grh-as-payload") or case in DEEP: # the other rows are as in a program without it
             continue
         wrong = run(program=(me, case, "wrong"))
         found = re.search(rf"^        {place} \(", finding(wrong.stdout, name), re.M)
-        if name == "touched-in-flight": # and it names the function that does it
+        if name == "touched-in-flight" and place != case: # and it names the function that does it
             found = found and re.search(rf"use-after-poison[^#]*#0 0x\w+ in {case} ", wrong.stdout)
         check(f"AddressSanitizer, {case}: {name} at {place}", wrong.returncode and found, wrong.stdout)
     for environment in {}, {"UROCE_LOCAL": "off"}:
@@ -162,7 +163,7 @@ def pages():
                                  (("--pages", "-S"), "message_page_is_read", "were read before its completion was polled"),
                                  (("-S", "--pages"), "message_page_is_read", "were read before its completion was polled"),
                                  (("--pages",), "message_page_is_read", "no mistakes found"),
-                                 ((), "message_page_is_read", "no mistakes found"),
+                                 ((), "receive_page_is_read", "no mistakes found"), # in the middle
                                  ((), "message_page_is_written", "written-in-flight"),
                                  (("--pages", "--only", "leaks"), "message_page_is_written", "no mistakes found")):
         result = run(*options, program=(ME, case, "wrong"))

@@ -12,7 +12,7 @@ from test_check import FOUND, ME, SANITIZED, STOPPED, UROCE, check, enter_namesp
 
 DEVICE = "through0"
 # What is not told of other adapters: docs/check.md.
-NEEDS_OURS = ("lost-wakeup", "written-in-flight", "touched-in-flight", "race", "used-destroyed", "outside-object", "data-race", "leak-thread-domain",
+NEEDS_OURS = ("lost-wakeup", "written-in-flight", "touched-in-flight", "grh-as-payload", "race", "used-destroyed", "outside-object", "data-race", "leak-thread-domain",
               "leak-parent-domain", "leak-dm", "leak-xrcd", "leak-counters", "leak-wq", "leak-wq-table")
 # By functions of objects that are not followed.
 NOT_SEEN = ("limit_event_is_not_acknowledged", "thread_domain_goes_first", "work_queue_goes_first", "domain_of_srq_goes_first",

@@ -153,6 +153,11 @@ const char *lane_name(uint64_t lane)
 	return NAME_OF(name, lane);
 }
 
+bool lane_is_shared(uint64_t lane)
+{
+	return lane == 2 || lane == 3; /* ring, memory */
+}
+
 const char *id_state_name(uint64_t state)
 {
 	static const char *const name[] = {"IDLE",	     "BOUND",	   "LISTENING", "RESOLVING", "ADDRESS_RESOLVED",

@@ -18,8 +18,9 @@
 #include "tools/stat/stats.h"
 #include "tools/terminal.h"
 
-#define PEER_WIDTH 24 /* width of the column that is shown above 80 columns */
-#define WIDE	   (78 + 1 + PEER_WIDTH)
+#define PROGRAM_WIDTH 15 /* columns: the kernel's names are no longer */
+#define PEER_WIDTH    24 /* columns of the peer, shown above 80 columns */
+#define WIDE	      (80 + 1 + PEER_WIDTH)
 
 struct line {
 	const struct stat_process *process;
@@ -35,6 +36,7 @@ struct counted {
 
 struct top_totals {
 	double tx_packets, tx_bytes, rx_packets, rx_bytes; /* by UDP, per second */
+	double shared;					   /* requests by shared memory, per second */
 };
 
 struct top {
@@ -126,6 +128,7 @@ static void add_line(struct top *t, const struct stat_process *p, const struct s
 		l.bytes = rate_of_bytes(q, b, seconds);
 		l.resent = rate(q->trouble[STAT_RESENT], b->trouble[STAT_RESENT], seconds);
 	}
+	t->totals.shared += lane_is_shared(q->lane) ? l.sent : 0;
 	t->line = room_for(t->line, t->lines, sizeof(*t->line));
 	t->line[t->lines++] = l;
 }
@@ -240,20 +243,23 @@ static void draw_head(const struct top *t, bool wide)
 {
 	const struct top_totals *s = &t->totals;
 
-	printf("%suroce top%s: %zu process%s, %zu QP%s; ", style(BOLD), style(PLAIN), t->now.count,
+	printf("%suroce top%s: %zu process%s, %zu QP%s", style(BOLD), style(PLAIN), t->now.count,
 	       t->now.count == 1 ? "" : "es", t->lines, t->lines == 1 ? "" : "s");
 	if (t->now.silent_count)
-		printf("%zu without an answer; ", t->now.silent_count);
-	printf("UDP out %s/s %sB/s, in %s/s %sB/s", top_rate(s->tx_packets), top_rate(s->tx_bytes),
-	       top_rate(s->rx_packets), top_rate(s->rx_bytes));
+		printf("; %zu without an answer", t->now.silent_count);
+	end_line(t);
+	printf("shared memory %s requests/s; UDP out %s/s %sB/s, in %s/s %sB/s", top_rate(s->shared),
+	       top_rate(s->tx_packets), top_rate(s->tx_bytes), top_rate(s->rx_packets), top_rate(s->rx_bytes));
 	end_line(t);
 	if (t->on_screen) {
 		printf("%sby %s; keys: b busy, s sent, r received, o open, e resent, p process, q quit%s", style(DIM),
 		       find_key(t->key)->name, style(PLAIN));
 		end_line(t);
 	}
-	printf("%s%7s %-*s %-8s %-4s %-5s %-8s %6s %7s ", style(DIM), "PID", t->bytes ? 9 : 12, "PROGRAM", "QP", "TYPE",
-	       "STATE", "LANE", "SENT/s", "RECVD/s");
+	printf("%s%7s %-*s %-8s ", style(DIM), "PID", PROGRAM_WIDTH, "PROGRAM", "QP");
+	if (!t->bytes)
+		printf("%-4s ", "TYPE");
+	printf("%-5s %-8s %6s %6s ", "STATE", "LANE", "SENT/s", "RECV/s");
 	if (t->bytes)
 		printf("%5s ", "B/s");
 	printf("%5s %6s", "OPEN", "RESENT");
@@ -267,11 +273,13 @@ static void draw_line(const struct top *t, const struct line *l, bool wide)
 {
 	const struct stat_qp *q = l->qp;
 	bool bad = q->state == 6 || l->resent > 0 || q->rnr_wait;
-	int program = t->bytes ? 9 : 12;
 
-	printf("%s%7u %-*.*s 0x%06x %-4s %-5s %-8s %6s %7s ", bad ? style(YELLOW) : "", l->process->head.pid, program,
-	       program, l->process->head.program, q->qpn, qp_type_name(q->type), qp_state_name(q->state),
-	       q->rnr_wait ? "rnr wait" : lane_name(q->lane), top_rate(l->sent), top_rate(l->received));
+	printf("%s%7u %-*.*s 0x%06x ", bad ? style(YELLOW) : "", l->process->head.pid, PROGRAM_WIDTH, PROGRAM_WIDTH,
+	       l->process->head.program, q->qpn);
+	if (!t->bytes) /* 80 columns have no room for both */
+		printf("%-4s ", qp_type_name(q->type));
+	printf("%-5s %-8s %6s %6s ", qp_state_name(q->state), q->rnr_wait ? "rnr wait" : lane_name(q->lane),
+	       top_rate(l->sent), top_rate(l->received));
 	if (t->bytes)
 		printf("%5s ", top_rate(l->bytes));
 	printf("%5s %6s", stats_number(q->send_posted), top_rate(l->resent));
@@ -288,8 +296,8 @@ static void top_draw(struct top *t)
 	size_t room = SIZE_MAX;
 	bool wide;
 
-	if (t->on_screen && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_row > 4)
-		room = size.ws_row - 4;
+	if (t->on_screen && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_row > 5)
+		room = size.ws_row - 5;
 	wide = size.ws_col >= WIDE;
 	sorted_by = find_key(t->key)->value;
 	if (t->lines)

@@ -80,7 +80,7 @@ static enum cause cause_of_sges(struct qp *qp, const struct pd *pd, const struct
 
 static enum cause cause_of_retries(const struct qp *qp, char *text)
 {
-	char peer[96];
+	char peer[96], known[256];
 
 	if (qp->strays) {
 		snprintf(text, TEXT, "%s expects PSN 0x%x, this end begins with 0x%x", peer_text(qp, peer), qp->stray.v,
@@ -91,6 +91,8 @@ static enum cause cause_of_retries(const struct qp *qp, char *text)
 		 "%s does not answer: sent again %u times (retry_cnt, timeout %u, so at least %.3g ms each)",
 		 peer_text(qp, peer), qp->attr.retry_cnt, qp->attr.timeout,
 		 (double)(4096ull << (qp->attr.timeout & 31)) / MSEC);
+	if (qp->hca->ops->silent_peer && qp->hca->ops->silent_peer(qp, known, sizeof(known)))
+		snprintf(text + strlen(text), TEXT - strlen(text), "; %s", known);
 	return CAUSE_NO_ANSWER;
 }
 

@@ -52,6 +52,9 @@ struct hca_ops {
 	void (*cq_delayed)(struct cq *cq); /* the CQ's event is delayed from now on: cq_moderate() */
 	void (*qp_settles)(
 		struct qp *qp); /* call engine_settled() when no message can come that is done for its sender */
+	/* Says what this host knows of the peer of a QP that fails as nothing answers. False: nothing. NULL: not asked
+	 */
+	bool (*silent_peer)(const struct qp *qp, char *text, size_t room);
 };
 
 struct hca {

@@ -25,6 +25,7 @@
 #include "device/monitor.h"
 #include "fault/inject.h"
 #include "port/settle.h"
+#include "port/silent_peer.h"
 #include "progress/life.h"
 #include "verbs/async.h"
 #include "verbs/channel.h"
@@ -40,6 +41,7 @@ static const struct hca_ops hca_ops = {
 	.srq_event = async_srq_event,
 	.cq_delayed = cq_delayed,
 	.qp_settles = settle_later,
+	.silent_peer = silent_peer_tell,
 };
 
 #define LABEL_MAGIC 0x6f7263652d637478ull

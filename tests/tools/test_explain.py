@@ -7,7 +7,7 @@ import os, re, signal, struct, subprocess, sys, tempfile
 
 import alone
 
-NEEDED = ("ib_send_bw", "ss")
+NEEDED = ("ib_send_bw", "ib_write_bw", "ss")
 
 
 def check(what, good, *more):
@@ -131,6 +131,35 @@ def test_lost_messages():
     end(client, server)
 
 
+def what_is_said_of_silence(silence, end):
+    """What the client's message knows of its server, which it does not get an answer from."""
+    command = ["uroce", "run", "ib_write_bw", "-x0", *alone.ENDLESS]
+    environment = dict(os.environ, UROCE_LOCAL="off", UROCE_LOG="warn")
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+    client = subprocess.Popen([*command, "127.0.0.1"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while "at work" not in explain("-p", str(client.pid)):
+        check("they run", client.poll() is None and server.poll() is None)
+    silence(server)
+    said = " ".join(client.communicate()[1].split())
+    end()
+    server.kill()
+    server.wait()
+    return said
+
+
+def test_what_the_host_knows_of_a_silent_peer():
+    nothing = lambda: None
+    said = what_is_said_of_silence(lambda server: server.kill(), nothing)
+    check("it has ended", "again 7 times" in said and "; its process has ended, or the number is wrong" in said, said)
+    said = what_is_said_of_silence(lambda server: server.send_signal(signal.SIGSTOP), nothing)
+    check("it is stopped", re.search("; its process is stopped: kill -CONT [0-9]+: it has to run", said), said)
+    said = what_is_said_of_silence(lambda _: subprocess.run(["uroce", "link", "down", "uroce0"], check=True),
+                                   lambda: subprocess.run(["uroce", "link", "up", "uroce0"], check=True))
+    check("the port is down", "; the port of this end is down (uroce link)" in said, said)
+
+
 def test_codes_and_files():
     r = subprocess.run(["uroce", "explain", "nowhere"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     check("no file", r.returncode == 1 and b"nowhere: No such file" in r.stdout, r.stdout)
@@ -145,7 +174,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_what_the_other_end_does,
-                     test_processes, test_lost_messages, test_codes_and_files):
+                     test_processes, test_lost_messages,
+                     test_what_the_host_knows_of_a_silent_peer, test_codes_and_files):
             test()
             print("ok", test.__name__)
         os.chdir("/")

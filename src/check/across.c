@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The table is a memfd, which a new process gets from any process that has it. A process owns the place in the table
  * whose byte of the file it has locked: the kernel drops that lock when the process dies, and tells others that it
- * is held. So the table needs no locks, and the place of a dead process is not looked at.  Any news that an access
- * is done comes after the access was posted. So times decide: those of CLOCK_MONOTONIC, which is the same for all
- * processes. Local peers write to memory without a packet, so they leave the time of a write in the table. A race
- * may be missed if the table is read while it is written, which does no harm. */
+ * is held. So the table needs no locks, and the place of a dead process is not looked at. Times are those of
+ * CLOCK_MONOTONIC, which is the same for all processes. Local peers write to memory without a packet, so a writer
+ * raises the other's clock. Accesses stay in the table when they are done. A race may be missed if the table is read
+ * while it is written, which does no harm. */
 #include "check/across.h"
 
 #include <fcntl.h>
@@ -24,18 +24,19 @@
 #include "base/own_file.h"
 #include "check/finding.h"
 #include "check/objects.h"
+#include "check/outside.h"
 #include "check/request.h"
 #include "check/scope.h"
 #include "check/tuned.h"
 
-#define TABLE_NAME "uroce-accesses-1" /* the number is the layout's version */
+#define TABLE_NAME "uroce-accesses-2" /* the number is the layout's version */
 #define PROCESSES  64u
-#define ACCESSES   64u	 /* max of a process; of more, the oldest are forgotten */
-#define OWNERS	   4096u /* process numbers whose last notice of a write has a place */
-#define FOUND	   16u	 /* findings that wait for a report */
+#define ACCESSES   64u /* max of a process; of more, the oldest are forgotten */
+#define FOUND	   16u /* findings that wait for a report */
 
-/* Owner of an access in one word: process, queue pair, and whether the access writes. */
+/* Owner of an access in one word: process, queue pair, whether the access writes and whether it is an atomic. */
 #define WHO_WRITES	 (1u << 24)
+#define WHO_IS_ATOMIC	 (1u << 25)
 #define WHO_QPN(who)	 ((uint32_t)(who)&0xffffff)
 #define WHO_PROCESS(who) ((uint32_t)((who) >> 32 & 0x7fffffff))
 #define RACED		 (1ull << 63)
@@ -45,14 +46,16 @@
 struct access {
 	_Atomic uint64_t region, start, end;
 	_Atomic uint64_t since; /* ns: time of the post */
+	_Atomic uint64_t done;	/* ns: time of the poll of its completion; 0: not polled */
 	_Atomic uint64_t who;
 };
 
 struct process {
-	_Alignas(64) _Atomic uint64_t newest; /* ns: no earlier than the last post; 0: nothing is outstanding */
-	_Atomic uint64_t regions;	      /* regions of outstanding accesses: a bit of each, by region_bit() */
-	_Atomic uint64_t heard;		      /* ns: time of the last news */
+	_Alignas(64) _Atomic uint64_t newest; /* ns: no earlier than the last post */
+	_Atomic uint64_t regions;	      /* regions of accesses: a bit of each, by region_bit() */
 	_Atomic uint64_t owner;		      /* number of the process */
+	/* Its vector clock. Of each process, ns: what that posted until then may be known to be done. */
+	_Alignas(64) _Atomic uint64_t knows[PROCESSES];
 	/* State of each access: 0, its ticket, or RACED and the owner of the access that races with it. */
 	_Alignas(64) _Atomic uint64_t state[ACCESSES];
 	struct access access[ACCESSES];
@@ -61,7 +64,8 @@ struct process {
 struct table {
 	_Atomic uint32_t used; /* places from here on have never been taken */
 	struct process process[PROCESSES];
-	_Atomic uint64_t told[OWNERS]; /* ns: no earlier than the last WRITE or atomic to memory of that process */
+	/* Clocks that the last message of one process to another has taken along, for the poll of that message. */
+	_Atomic uint64_t sent[PROCESSES][PROCESSES][PROCESSES];
 };
 
 /* An access of this process, at the same index as in the table. */
@@ -84,7 +88,6 @@ static uint32_t place;			      /* place of this process in the table */
 static uint64_t self;			      /* owner of its accesses, without the queue pair */
 static uint64_t tickets;		      /* last ticket given; guarded by objects_lock, as all below */
 static struct mine mine[ACCESSES];
-static uint32_t outstanding;
 static uint64_t now; /* ns: time of the request that is being posted */
 static struct found found[FOUND];
 static _Atomic uint32_t found_count; /* relaxed: a hint for callers without the lock */
@@ -146,7 +149,9 @@ static bool take_place(struct table *t)
 	if (place == PROCESSES)
 		return false;
 	put(&t->process[place].newest, 0);
-	put(&t->process[place].heard, clock_now());
+	put(&t->process[place].owner, UINT64_MAX);
+	for (uint32_t i = 0; i < PROCESSES; i++)
+		put(&t->process[place].knows[i], clock_now());
 	for (uint32_t i = 0; i < ACCESSES; i++)
 		put(&t->process[place].state[i], 0);
 	used = atomic_load(&t->used);
@@ -180,31 +185,97 @@ void across_start(int (*lock_file)(void))
 	pthread_once(&once, start);
 }
 
-/* ---- what this process knows ---- */
+/* ---- what processes know ---- */
+
+static uint32_t places_used(void)
+{
+	return min_of(atomic_load(&table->used), PROCESSES);
+}
+
+static void raise_to(_Atomic uint64_t *word, uint64_t value)
+{
+	uint64_t before = get(word);
+
+	while (before < value && !atomic_compare_exchange_weak(word, &before, value))
+		;
+}
 
 void across_heard(void)
 {
-	if (table)
-		put(&table->process[place].heard, clock_now());
+	uint64_t time = clock_now();
+
+	for (uint32_t i = 0; table && i < PROCESSES; i++)
+		put(&table->process[place].knows[i], time);
 }
 
-/* Time until which accesses may be known to be done. */
-static uint64_t known_by(const struct process *p)
+/* True if that place has the process, which is alive. */
+static bool is_at(uint32_t at, uint32_t owner)
 {
-	return max_of(get(&p->heard), get(&table->told[get(&p->owner) % OWNERS]));
+	static uint64_t seen[PROCESSES]; /* ns: when it was alive */
+
+	if (at == place || get(&table->process[at].owner) != owner)
+		return false;
+	if (seen[at] + ALIVE_FOR < clock_now() && is_alive(at))
+		seen[at] = clock_now();
+	return seen[at] + ALIVE_FOR >= clock_now();
 }
 
-void across_told(uint32_t owner)
+void across_heard_from(uint32_t owner)
 {
-	_Atomic uint64_t *told;
-	uint64_t before;
+	bool is_known = false;
+
+	for (uint32_t at = 0; table && at < places_used(); at++) {
+		if (!is_at(at, owner))
+			continue;
+		is_known = true;
+		for (uint32_t i = 0; i < places_used(); i++)
+			raise_to(&table->process[place].knows[i], get(&table->sent[at][place][i]));
+	}
+	if (!is_known)
+		across_heard();
+}
+
+/* Time until which this process's accesses are known to be done by a message of the queue pair. What was posted to it
+ * is in order with the message, what was posted to others is not. */
+static uint64_t done_until(uint32_t qpn)
+{
+	const struct process *p = &table->process[place];
+	uint64_t until = clock_now();
+
+	for (uint32_t i = 0; i < ACCESSES; i++)
+		if (mine[i].ticket && !get(&p->access[i].done) && WHO_QPN(mine[i].who) != qpn)
+			until = min_of(until, get(&p->access[i].since) - 1);
+	return until;
+}
+
+void across_sends(uint32_t owner, uint32_t qpn, bool writes)
+{
+	uint64_t told[PROCESSES], time = clock_now();
+	bool is_known = false, is_open;
 
 	if (!table)
 		return;
-	told = &table->told[owner % OWNERS];
-	before = get(told);
-	while (before < now && !atomic_compare_exchange_weak(told, &before, now + TOLD_AHEAD))
-		;
+	is_open = outside_is_open(); /* then this process may know anything */
+	for (uint32_t i = 0; i < places_used(); i++)
+		told[i] = is_open && i != place ? time : get(&table->process[place].knows[i]);
+	told[place] = max_of(told[place], done_until(qpn));
+	for (uint32_t at = 0; at < places_used(); at++) {
+		_Atomic uint64_t *to = writes ? table->process[at].knows : table->sent[place][at];
+
+		if (!is_at(at, owner))
+			continue;
+		is_known = true;
+		for (uint32_t i = 0; i < places_used(); i++)
+			raise_to(&to[i], told[i]);
+	}
+	for (uint32_t at = 0; !is_known && at < places_used(); at++) /* it may tell any */
+		raise_to(&table->process[at].knows[place], time);
+}
+
+void across_own(uint32_t owner)
+{
+	if (table)
+		put(&table->process[place].owner, owner);
 }
 
 /* ---- accesses ---- */
@@ -219,17 +290,14 @@ static void note_found(const struct mine *m, uint64_t other)
 	atomic_store_explicit(&found_count, count + 1, memory_order_relaxed);
 }
 
+/* The other process has to change the state as well: both processes report the race, or none does. */
 static void access_end(struct mine *m)
 {
-	struct process *p = &table->process[place];
-	/* The other process has to change the state as well: both processes report the race, or none does. */
-	uint64_t state = atomic_exchange(&p->state[m - mine], 0);
+	uint64_t state = atomic_exchange(&table->process[place].state[m - mine], 0);
 
 	if (state & RACED)
 		note_found(m, state);
 	m->ticket = 0;
-	if (!--outstanding)
-		put(&p->newest, 0);
 }
 
 static uint64_t region_of(const struct request_target *t)
@@ -257,46 +325,70 @@ static void publish(struct request *r, const struct request_target *t)
 
 	if (mine[i].ticket)
 		access_end(&mine[i]);
-	mine[i] = (struct mine){ticket, r->posted, *t, self | (t->writes ? WHO_WRITES : 0) | r->qpn};
+	mine[i] = (struct mine){ticket, r->posted, *t,
+				self | (t->writes ? WHO_WRITES : 0) | (t->is_atomic ? WHO_IS_ATOMIC : 0) | r->qpn};
 	r->ticket = ticket;
 	r->accesses++;
 	change(&a->region, region);
 	put(&a->start, t->at);
 	put(&a->end, t->at + t->length);
 	put(&a->since, now);
+	put(&a->done, 0);
 	put(&a->who, mine[i].who);
-	change(&p->regions, (outstanding ? get(&p->regions) : 0) | region_bit(region));
+	change(&p->regions, get(&p->regions) | region_bit(region));
 	if (get(&p->newest) < now)
 		put(&p->newest, now + NEWEST_AHEAD);
 	/* full barrier: if two processes post at once, at least one sees the other's access */
 	atomic_exchange(&p->state[i], ticket);
-	outstanding++;
+}
+
+static bool conflict(uint64_t a, uint64_t b)
+{
+	if ((a | b) & WHO_IS_ATOMIC) /* adapters order atomics with each other */
+		return (a ^ b) & WHO_IS_ATOMIC && a & b & WHO_WRITES;
+	return (a | b) & WHO_WRITES;
+}
+
+/* True if this process cannot know that an access of process `p` is done. While its completion was not polled, what `p`
+ * knows may have come here by other means; then, whatever came by other means may have told of it. */
+static bool is_unknown(const struct process *p, const struct access *a, uint64_t who)
+{
+	uint32_t at = (uint32_t)(p - table->process);
+	_Atomic uint64_t *knows = &table->process[place].knows[at];
+	uint64_t since = get(&a->since), done = get(&a->done);
+
+	if (since <= get(knows))
+		return false;
+	if (!done)
+		return since > get(&p->knows[at]);
+	if (outside_heard() < done && !outside_shares((pid_t)WHO_PROCESS(who)))
+		return true;
+	raise_to(knows, since);
+	return false;
 }
 
 /* The owner of the access, if it races with mine; else 0. */
-static uint64_t access_races(struct process *p, uint32_t i, const struct mine *m, uint64_t known)
+static uint64_t access_races(struct process *p, uint32_t i, const struct mine *m)
 {
 	const struct access *a = &p->access[i];
 	uint64_t state = get(&p->state[i]), who = get(&a->who);
 
-	if (!state || get(&a->since) <= known || !((who | m->who) & WHO_WRITES) ||
-	    get(&a->region) != region_of(&m->target) || get(&a->start) >= m->target.at + m->target.length ||
-	    get(&a->end) <= m->target.at)
+	if (!state || get(&a->region) != region_of(&m->target) || get(&a->start) >= m->target.at + m->target.length ||
+	    get(&a->end) <= m->target.at || !conflict(who, m->who) || !is_unknown(p, a, who))
 		return 0;
-	/* still the same access, and outstanding */
+	/* still the same access */
 	if (state & RACED)
 		return get(&p->state[i]) == state ? who : 0;
 	return atomic_compare_exchange_strong(&p->state[i], &state, RACED | m->who) ? who : 0;
 }
 
-/* True if an access of process `p` races with the request. What `p` knows may have reached this process by other
- * means. */
-static bool process_races(struct process *p, const struct request *r, uint64_t known)
+/* True if an access of process `p` races with the request. */
+static bool process_races(struct process *p, const struct request *r)
 {
+	uint32_t at = (uint32_t)(p - table->process);
 	uint64_t who = 0;
 
-	known = max_of(known, known_by(p));
-	if (get(&p->newest) <= known)
+	if (get(&p->newest) <= get(&table->process[place].knows[at]))
 		return false;
 	for (uint64_t n = 0; n < r->accesses && !who; n++) {
 		const struct mine *m = &mine[(r->ticket - n) % ACCESSES];
@@ -305,27 +397,23 @@ static bool process_races(struct process *p, const struct request *r, uint64_t k
 			continue;
 		for (uint32_t i = 0; i < ACCESSES && !who; i++)
 			if (get(&p->state[i]))
-				who = access_races(p, i, m, known);
-		if (who && is_alive((uint32_t)(p - table->process)))
+				who = access_races(p, i, m);
+		if (who && is_alive(at))
 			note_found(m, who);
 	}
 	return who;
 }
 
-void across_post(struct request *r, const struct request_target *t, int count, uint32_t owner)
+void across_post(struct request *r, const struct request_target *t, int count)
 {
-	uint64_t known;
-
 	if (!table)
 		return;
 	now = clock_now();
-	change(&table->process[place].owner, owner);
 	for (int i = 0; i < count; i++)
 		if (t[i].place && t[i].length)
 			publish(r, &t[i]);
-	known = known_by(&table->process[place]);
-	for (uint32_t i = 0, used = min_of(atomic_load(&table->used), PROCESSES); i < used && r->accesses; i++)
-		if (i != place && process_races(&table->process[i], r, known))
+	for (uint32_t i = 0; i < places_used() && r->accesses; i++)
+		if (i != place && process_races(&table->process[i], r))
 			return;
 }
 
@@ -337,6 +425,20 @@ void across_end(const struct request *r)
 		if (m->ticket == r->ticket - i)
 			access_end(m);
 	}
+}
+
+void across_done(struct request *r)
+{
+	for (uint64_t i = 0; i < r->accesses; i++) {
+		struct mine *m = &mine[(r->ticket - i) % ACCESSES];
+
+		if (m->ticket != r->ticket - i)
+			continue;
+		put(&table->process[place].access[m - mine].done, clock_now());
+		if (get(&table->process[place].state[m - mine]) & RACED)
+			access_end(m);
+	}
+	r->accesses = 0;
 }
 
 /* ---- findings ---- */

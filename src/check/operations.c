@@ -341,6 +341,8 @@ static void end_up_to(struct queues *q, struct request *r, struct list *done) RE
 
 		is_last = first == r;
 		first->answers = q->answers - first->answers;
+		if (first->accesses)
+			across_done(first);
 		request_end(q, first);
 		list_append(done, &first->link);
 	}

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check/across.h"
 #include "check/finding.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
 #include "check/outstanding.h"
 #include "check/peers.h"
 #include "check/queues.h"
+#include "check/races.h"
 #include "check/request.h"
 #include "check/scope.h"
 #include "check/stack.h"
@@ -43,7 +43,8 @@ void check_moved(const struct ibv_qp *qp)
 	o = object_find(CHECK_QP, qp);
 	if (o && o->queues)
 		o->queues->failure = NULL;
-	across_heard(); /* the peer's numbers came by other means, which may have told more */
+	if (check_wants(CHECK_RACES))
+		races_moved((const struct qp *)qp);
 	lock_drop(&objects_lock);
 }
 

@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/list.h"
 #include "check/across.h"
@@ -33,9 +34,28 @@ static struct queues *peer_here(const struct qp *qp) REQUIRES(objects_lock)
 	return peer;
 }
 
+/* Number of the process that has the queue pair: the first of the slots that its QPNs begin with. */
+static uint32_t owner_of(const struct qp *qp, uint32_t qpn)
+{
+	return hca_owner(qp->hca, qpn);
+}
+
+/* True if the peer is a process of this network namespace: its address is that of the queue pair. */
+static bool is_of_host(const struct qp *qp)
+{
+	return qp->base.qp_type != IBV_QPT_UD &&
+	       !memcmp(&qp->attr.ah_attr.grh.dgid, &qp->path.sgid, sizeof(union ibv_gid));
+}
+
 void races_heard_all(void)
 {
 	heard_count++;
+	across_heard();
+}
+
+void races_moved(const struct qp *qp)
+{
+	across_own(owner_of(qp, qp->base.qp_num));
 	across_heard();
 }
 
@@ -43,19 +63,18 @@ void races_heard(const struct qp *qp, bool is_message)
 {
 	struct queues *peer = peer_here(qp);
 
-	if (!peer)
-		races_heard_all();
-	else if (is_message)
-		peer->heard++;
+	if (peer) {
+		peer->heard += is_message;
+		return;
+	}
+	heard_count++;
+	if (is_of_host(qp))
+		across_heard_from(owner_of(qp, qp->attr.dest_qp_num));
+	else
+		across_heard();
 }
 
 /* ---- accesses ---- */
-
-/* Number of the process that has the queue pair: the first of the slots that its QPNs begin with. */
-static uint32_t owner_of(const struct qp *qp, uint32_t qpn)
-{
-	return hca_owner(qp->hca, qpn);
-}
 
 /* Identity of the process that owns the memory; 0: this one. */
 static uint64_t place_of(const union ibv_gid *gid, uint32_t owner)
@@ -157,17 +176,15 @@ static void post_across(const struct queues *q, struct request *r) REQUIRES(obje
 
 	if (peer_here(qp) || q->send_count >= q->depth) /* the post will be refused */
 		return;
-	while (!is_atomic(r) && count <= r->sges) {
+	for (; count < min_of(r->sges, (int)REQUEST_SGES); count++) {
 		a[count] = access_of(r, count);
-		if (count < r->sges) {
-			a[count].place = here;
-			a[count].rkey = r->sge[count].lkey ^ qp->hca->keys.lkey; /* the rkey of that region */
-		}
-		count++;
+		a[count].place = here;
+		a[count].rkey = r->sge[count].lkey ^ qp->hca->keys.lkey; /* the rkey of that region */
 	}
-	across_post(r, a, count, owner);
-	if (writes_to_peer(r->opcode))
-		across_told(owner_of(qp, qp->attr.dest_qp_num));
+	a[count++] = r->target;
+	across_post(r, a, count);
+	if (r->opcode != IBV_WR_RDMA_READ && is_of_host(qp))
+		across_sends(owner_of(qp, qp->attr.dest_qp_num), qp->base.qp_num, writes_to_peer(r->opcode));
 }
 
 /* ---- the bounds of a QP's accesses ---- */

@@ -22,6 +22,9 @@ void races_report(const struct race *race);
 /* Notes that a message (or a WRITE or an atomic, if not `is_message`) came to the QP: its sender may know that any
  * request so far is done. */
 void races_heard(const struct qp *qp, bool is_message) REQUIRES(objects_lock);
+/* Notes that the program has changed the state of the QP: it has the peer's numbers by other means, which may have told
+ * more. */
+void races_moved(const struct qp *qp) REQUIRES(objects_lock);
 /* races_heard() for news of any peer, or for the result of a READ. */
 void races_heard_all(void) REQUIRES(objects_lock);
 

@@ -28,9 +28,10 @@
 #define WATCH_ROOM  2u	  /* pages for accesses of one breakpoint: of locked memory, each user has 129 on most hosts */
 
 /* races across processes */
-#define NEWEST_AHEAD (10 * USEC)  /* ns that the time of the last post is written ahead: fewer shared writes */
-#define TOLD_AHEAD   (100 * USEC) /* ns, the same of the last notice */
-#define TABLE_WAIT   (2 * SEC)	  /* ns to find or create the table at most */
+#define NEWEST_AHEAD (10 * USEC) /* ns that the time of the last post is written ahead: fewer shared writes */
+#define ALIVE_FOR    (10 * MSEC) /* ns that a process which was alive counts as such: a system call to look */
+#define OUTSIDE_LOOK (10 * MSEC) /* ns between looks at the sockets of a process */
+#define TABLE_WAIT   (2 * SEC)	 /* ns to find or create the table at most */
 
 /* mappings */
 #define PROBES 4096 /* looks at the memory of a region that is deregistered, at most */

@@ -6,11 +6,13 @@
  *     receive END
  *     write|read|send|add END ADDRESS RKEY     to or from 64 bytes there; not polled
  *     poll END                                 waits for one completion
+ *     pause MILLISECONDS
  *
  * At the end of its input it gives back all. */
 #include "pair.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 enum { ENDS = 3, LENGTH = 64, MESSAGES = 1024 };
 
@@ -46,7 +48,12 @@ static void obey(struct pair *p, struct end *ends, const char *line)
 	char word[16];
 	unsigned at;
 
-	MUST(sscanf(line, "%15s %u %" SCNu64 " %" SCNu32, word, &at, &number, &rkey) >= 2 && at < ENDS);
+	MUST(sscanf(line, "%15s %u %" SCNu64 " %" SCNu32, word, &at, &number, &rkey) >= 2);
+	if (!strcmp(word, "pause")) {
+		usleep(at * 1000);
+		return;
+	}
+	MUST(at < ENDS);
 	if (!strcmp(word, "connect"))
 		connect_to(p, &ends[at], (uint32_t)number);
 	if (!strcmp(word, "receive"))

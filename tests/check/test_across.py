@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Races between requests of two processes to the memory of a third (--only races): each step is done when the one before
-has been. What is told by the pipes of this test is nothing that a process hears by verbs."""
+has been. What is told by the sockets of this test is nothing that a process hears by verbs."""
 import fcntl
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,8 +21,11 @@ PATIENCE = 2 # seconds, of src/check/across.c
 
 class Process:
     def __init__(self, environment):
-        self.child = subprocess.Popen([UROCE, "check", "--only", "races", ME], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as commands:
+            with server.accept()[0] as end:
+                self.child = subprocess.Popen([UROCE, "check", "--only", "races", ME], stdin=end, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+            self.commands = commands.makefile("w")
         words = [int(word) for word in self.child.stdout.readline().split()]
         self.ends = [words[i:i + 3] for i in range(0, len(words), 3)] # QPN, rkey, address
         self.peers = {}
@@ -29,25 +33,40 @@ class Process:
         self.killed = False
 
     def do(self, *words):
-        print(*words, file=self.child.stdin, flush=True)
-        if self.child.stdout.readline() != "done\n":
-            raise RuntimeError(f"{words}: {self.child.communicate()}")
+        self.begin(words)
+        self.end(1)
+
+    def begin(self, *lines):
+        """Gives all commands now, so that the socket tells nothing later."""
+        print(*(" ".join(map(str, words)) for words in lines), sep="\n", file=self.commands, flush=True)
+
+    def end(self, lines):
+        for _ in range(lines):
+            if self.child.stdout.readline() != "done\n":
+                raise RuntimeError(str(self.communicate()))
+
+    def command(self, what, at=0, end=0, region=0):
+        _, rkey, address = self.peers[end].ends[region]
+        return what, end, address + at, rkey
 
     def post(self, what, at=0, end=0, region=0):
         """To the bytes at `at` of that region of the peer."""
-        _, rkey, address = self.peers[end].ends[region]
-        self.do(what, end, address + at, rkey)
+        self.do(*self.command(what, at, end, region))
 
     def poll(self, end=0):
         self.do("poll", end)
 
+    def communicate(self):
+        self.commands.close()
+        return self.child.communicate()
+
     def kill(self):
         self.killed = True
         self.child.kill()
-        self.child.communicate()
+        self.communicate()
 
     def finish(self):
-        self.output = self.child.communicate()[1]
+        self.output = self.communicate()[1]
 
     def found(self, other):
         """Whether it has told of a race with the other process."""
@@ -89,6 +108,34 @@ def polled_before(t):
     t.a.poll()
     t.b.post("write")
     t.b.poll()
+
+
+def done_but_not_told(t, told=False, noise=False, what="write"):
+    """The first is polled long before the second is posted, and nothing that came to the second process says so: not a
+    message that was sent before."""
+    if noise:
+        t.b.do("receive", 0)
+    receives = [("poll", 0)] if noise else []
+    t.b.begin(("pause", 400), *receives, t.b.command("write"), ("poll", 0))
+    time.sleep(0.1)
+    if noise:
+        t.target.post("send", end=1)
+    t.a.post(what)
+    t.a.poll()
+    if told: # by the memory of the target, which passes it on
+        t.target.post("write", at=1024, end=1)
+    t.b.end(3 + len(receives))
+    if noise:
+        t.target.poll(1)
+
+
+def socket_tells(t):
+    """It is not known what it says."""
+    t.b.begin(("pause", 400))
+    t.a.post("write")
+    t.a.poll()
+    t.b.begin(t.b.command("write"), ("poll", 0))
+    t.b.end(3)
 
 
 def never_polled(t):
@@ -178,6 +225,13 @@ CASES = (
     ("read what is written", two("write", "read"), "ab"),
     ("written what is read", two("read", "write"), "ab"),
     ("the same bytes read", two("read", "read"), ""),
+    ("done, and nothing tells", done_but_not_told, "ab"),
+    ("read, and nothing tells", lambda t: done_but_not_told(t, what="read"), "ab"),
+    ("done, and a message tells of what was before", lambda t: done_but_not_told(t, noise=True), "ab"),
+    ("done, and a WRITE tells", lambda t: done_but_not_told(t, told=True), ""),
+    ("done, and a socket may tell", socket_tells, ""),
+    ("a word written, and an atomic", two("write", "add"), "ab"),
+    ("a word read, and an atomic", two("read", "add"), ""),
     ("atomics at one place", two("add", "add"), ""),
     ("polled before the second is posted", polled_before, ""),
     ("ordered by messages", told_by_messages, ""),

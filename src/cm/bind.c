@@ -52,17 +52,19 @@ static bool bind_listens(struct id *id)
 	return id_state_of(id) == ID_LISTENING;
 }
 
-/* True if another id of this process prevents this use of the port. */
-static bool is_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
+/* The error if another id of this process prevents this use of the port: as Linux, core/cma.c, cma_check_port(). */
+static int port_taken(const struct id *id, bool to_listen) REQUIRES(ports_lock)
 {
 	list_each (l, &bound) {
 		struct id *other = container_of(l, struct id, bound);
 
 		if (other != id && other->service == id->service && overlap(other, id) &&
 		    (to_listen || !id->reuse || !other->reuse || bind_listens(other)))
-			return true;
+			return same_gid(&other->port_address, &id->port_address) && !gid_is_any(&id->port_address)
+				       ? -EADDRINUSE
+				       : -EADDRNOTAVAIL;
 	}
-	return false;
+	return 0;
 }
 
 /* Address under which the port is claimed in the shared table. */
@@ -75,9 +77,9 @@ static const union ibv_gid *claimed(const struct id *id)
 
 static int bind_claim(struct id *id, bool to_listen) REQUIRES(ports_lock)
 {
-	if (is_taken(id, to_listen))
-		return -EADDRINUSE;
-	return gsi_claim(claimed(id), id->service, to_listen ? GSI_LISTENS : id->reuse ? GSI_SHARED : GSI_BOUND);
+	int err = port_taken(id, to_listen);
+
+	return err ?: gsi_claim(claimed(id), id->service, to_listen ? GSI_LISTENS : id->reuse ? GSI_SHARED : GSI_BOUND);
 }
 
 static uint64_t service_of(const struct id *id, uint16_t port)
@@ -94,7 +96,7 @@ static int claim_some_port(struct id *id) REQUIRES(ports_lock)
 {
 	int err = -EADDRINUSE;
 
-	for (int i = 0; i < PORT_TRIES && err == -EADDRINUSE; i++) {
+	for (int i = 0; i < PORT_TRIES && (err == -EADDRINUSE || err == -EADDRNOTAVAIL); i++) {
 		id->service = service_of(id, random_port());
 		err = bind_claim(id, false);
 	}

@@ -101,6 +101,18 @@ static bool collide(const struct claim *a, const struct claim *b)
 	       !(a->kind == GSI_SHARED && b->kind == GSI_SHARED);
 }
 
+/* As Linux: core/cma.c, cma_check_port(). */
+static int services_error(const struct claim *a, const struct claim *b)
+{
+	union ibv_gid gid;
+
+	memcpy(&gid, a->address, sizeof(gid));
+	if (!equal(a->address, b->address) || !memcmp(&gid, &any, sizeof(gid)) ||
+	    !memcmp(&gid, &any_ipv4, sizeof(gid)) || !memcmp(&gid, &gsi_any_ipv6, sizeof(gid)))
+		return -EADDRNOTAVAIL;
+	return -EADDRINUSE;
+}
+
 static struct claim make_claim(uint16_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind)
 {
 	struct claim c = {.id = id, .slot = slot, .kind = kind};
@@ -128,7 +140,7 @@ int services_claim(struct services *s, uint16_t slot, const union ibv_gid *addre
 			own = e;
 		} else if (c.slot && c.id == id && collide(&c, &new)) {
 			if (c.slot == slot || is_alive(c.slot))
-				return -EADDRINUSE;
+				return services_error(&c, &new);
 			place = place ?: e;
 		} else if (!c.slot) {
 			place = place ?: e;

@@ -13,9 +13,10 @@
 /* Claims a service id (host byte order) at an address; all zeros: at every address, of both families;
  * ::ffff:0.0.0.0: at every IPv4 address; gsi_any_ipv6: at every IPv6 address. Claiming the same (address, id) again
  * changes the kind: a process that has it several times must count its own claims. 0, or -EADDRINUSE (another claim
- * excludes it, of this process or another), -ENOSPC (GSI_SERVICES are claimed), -ENODEV (no context is open), or
- * the reason why the table cannot be had (-EACCES, -ENOMEM, -EAGAIN: its lock is held by a process that was
- * stopped). May block for as long as another process changes the table: do not call it from gsi_ops. */
+ * excludes it, of this process or another; -EADDRNOTAVAIL, if one of the addresses is a wildcard), -ENOSPC
+ * (GSI_SERVICES are claimed), -ENODEV (no context is open), or the reason why the table cannot be had (-EACCES,
+ * -ENOMEM, -EAGAIN: its lock is held by a process that was stopped). May block for as long as another process changes
+ * the table: do not call it from gsi_ops. */
 #define GSI_SERVICES 32768
 
 enum gsi_claim {
@@ -39,8 +40,8 @@ struct services {
 	struct service entry[GSI_SERVICES];
 };
 
-/* gsi_claim(): 0, -EADDRINUSE or -ENOSPC. `is_alive`: tells whether the process of a slot lives. services_release():
- * undoes it. */
+/* gsi_claim(): 0, -EADDRINUSE, -EADDRNOTAVAIL or -ENOSPC. `is_alive`: tells whether the process of a slot lives.
+ * services_release(): undoes it. */
 int services_claim(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id, enum gsi_claim kind,
 		   bool (*is_alive)(uint16_t slot));
 void services_release(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id);

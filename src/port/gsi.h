@@ -80,7 +80,8 @@ uint32_t gsi_encode(const union ibv_gid *from, const union ibv_gid *to, uint16_t
 /* ---- Services: which process has which service id, at which address of this network namespace. The processes of one
  * user share the table. Claims of a process end with the process. ---- */
 
-/* Claims a service id at an address. 0 or -errno: EADDRINUSE (another process has it), ENODEV (no context is open), or
+/* Claims a service id at an address. 0 or -errno: EADDRINUSE (another process has it), EADDRNOTAVAIL (so, where one of
+ * the addresses is a wildcard), ENODEV (no context is open), or
  * why the table cannot be had. */
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
 /* Releases a claim; the arguments are those of gsi_claim(). */

@@ -22,7 +22,7 @@ static void a_port_has_one_user_unless_they_agree(void **state)
 		int error;
 	} row[] = {
 		{.ip = INADDR_LOOPBACK, .error = EADDRINUSE},
-		{.ip = INADDR_ANY, .error = EADDRINUSE},
+		{.ip = INADDR_ANY, .error = EADDRNOTAVAIL},
 		{.ip = INADDR_LOOPBACK + 1, .error = 0},
 		{.ip = INADDR_LOOPBACK, .other_space = true, .error = 0},
 		{.ip = INADDR_LOOPBACK, .reuse = true, .error = EADDRINUSE}, /* the other listens */
@@ -176,7 +176,7 @@ static void both_families_listen_at_one_port(void **state)
 	static const struct {
 		bool v6_first;
 		int v6_only, error;
-	} row[] = {{false, 1, 0}, {true, 1, 0}, {false, 0, EADDRINUSE}, {true, 0, EADDRINUSE}};
+	} row[] = {{false, 1, 0}, {true, 1, 0}, {false, 0, EADDRNOTAVAIL}, {true, 0, EADDRNOTAVAIL}};
 
 	if (!netns_has_ipv6())
 		return;

@@ -62,12 +62,14 @@ void end_serve(int fd)
 
 const char *end_open(struct end *e, int fd)
 {
-	struct call c = {.u.open.gid_wanted = options.gid};
+	bool is_elsewhere = fd >= 0 && options.server; /* the server has its own options */
+	struct call c = {.u.open.gid_wanted = is_elsewhere ? -1 : options.gid};
 	int error;
 
 	e->fd = fd;
 	e->here = fd < 0 ? calloc(1, sizeof(*e->here)) : NULL;
-	strncpy(c.u.open.device, options.device ?: "", sizeof(c.u.open.device) - 1);
+	if (!is_elsewhere)
+		strncpy(c.u.open.device, options.device ?: "", sizeof(c.u.open.device) - 1);
 	error = ask(e, CALL_open, &c);
 	if (error)
 		return strerror(error);

@@ -71,7 +71,7 @@ static int do_open(struct here *h, struct call *c)
 	struct ibv_mr *mr;
 	int gid;
 
-	h->context = open_device(c->u.open.device);
+	h->context = open_device(*c->u.open.device ? c->u.open.device : options.device ?: "");
 	if (!h->context)
 		return errno;
 	fcntl(h->context->async_fd, F_SETFL, O_NONBLOCK);
@@ -85,7 +85,7 @@ static int do_open(struct here *h, struct call *c)
 		return errno;
 	if (ibv_query_device(h->context, &e->attr) || ibv_query_port(h->context, 1, &e->port))
 		return errno ?: EIO;
-	gid = choose_gid(h, c->u.open.gid_wanted, &e->gid, &e->gid6);
+	gid = choose_gid(h, c->u.open.gid_wanted >= 0 ? c->u.open.gid_wanted : options.gid, &e->gid, &e->gid6);
 	if (gid < 0)
 		return EINVAL;
 	e->gid_index = (uint8_t)gid;

@@ -157,6 +157,14 @@ static uint16_t owner(const struct gsi_mad *mad)
 	return slot && (slot == gsi_slot() || slot_is_alive((uint16_t)slot)) ? slot : gsi_slot();
 }
 
+/* True for the word of a client that gives up before it has an answer, and so without an id of ours. */
+static bool is_given_up(const struct gsi_mad *mad)
+{
+	struct cm_mad m;
+
+	return !cm_mad_parse(&m, mad->bytes) && m.message == CM_REJ && !m.remote_id && m.reason == CM_REASON_TIMEOUT;
+}
+
 static void agent_receive(const struct gsi_mad *mad)
 {
 	struct cm_address address = {.local = *mad->to, .remote = *mad->from};
@@ -169,6 +177,8 @@ static void agent_receive(const struct gsi_mad *mad)
 		else if (machine_refusal(mad->bytes, answer)) /* this process makes no connections at that address */
 			gsi_answer(mad, answer, agent_slot_of(&address, answer));
 	lock_drop(&cm.lock);
+	if (unlikely(is_given_up(mad)))
+		gsi_spread(mad);
 }
 
 /* ---- time ---- */

@@ -178,6 +178,23 @@ void services_forget(struct services *s, uint16_t slot)
 			clear_entry(s, i);
 }
 
+uint32_t services_listeners(struct services *s, const union ibv_gid *to, uint16_t *slots, uint32_t max)
+{
+	struct claim wanted = make_claim(0, to, 0, GSI_LISTENS), c;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < GSI_SERVICES && count < max; i++) {
+		bool known = !read_entry(&s->entry[i], &c) || !c.slot || c.kind != GSI_LISTENS ||
+			     !covers(c.address, wanted.address);
+
+		for (uint32_t k = 0; k < count && !known; k++)
+			known = slots[k] == c.slot;
+		if (!known)
+			slots[count++] = c.slot;
+	}
+	return count;
+}
+
 uint16_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint16_t slot))
 {
 	struct claim wanted = make_claim(0, to, id, GSI_LISTENS), c;

@@ -47,6 +47,9 @@ int services_claim(struct services *s, uint16_t slot, const union ibv_gid *addre
 void services_release(struct services *s, uint16_t slot, const union ibv_gid *address, uint64_t id);
 /* Removes the entries of an earlier process in this slot. */
 void services_forget(struct services *s, uint16_t slot);
+/* The slots of the processes that listen for anything at the address, at most `max`. Returns how many. Reads the whole
+ * table, 0.1 ms. */
+uint32_t services_listeners(struct services *s, const union ibv_gid *to, uint16_t *slots, uint32_t max);
 /* gsi_owner(). Needs no lock. */
 uint16_t services_owner(struct services *s, const union ibv_gid *to, uint64_t id, bool (*is_alive)(uint16_t slot));
 

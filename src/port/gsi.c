@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "host/handover.h"
 #include "host/introduction.h"
 #include "host/services.h"
 #include "host/slot.h"
@@ -14,6 +16,7 @@
 #include "loop/loop.h"
 #include "port/nearby.h"
 #include "port/transmit.h"
+#include "port/tuned.h"
 #include "wire/icrc.h"
 
 static _Atomic(const struct gsi_ops *) serving;
@@ -121,6 +124,29 @@ void gsi_answer(const struct gsi_mad *to, const uint8_t mad[MAD_BYTES], uint16_t
 	gsi_send(&path, to->src_qpn, mad, slot);
 }
 
+void gsi_spread(const struct gsi_mad *mad)
+{
+	static uint64_t since; /* with `receive` held, as by the caller */
+	static uint32_t spread;
+	struct loop *l = mad->loop;
+	struct services *services = steering_services(&l->steering);
+	uint64_t now = clock_now();
+	uint16_t slots[SPREAD];
+	uint32_t count;
+
+	lock_by_token(&l->receive);
+	if (now - since >= SPREADS * MSEC) {
+		since = now;
+		spread = 0;
+	}
+	if (mad->handed_over || !services || spread++ >= SPREADS)
+		return;
+	count = services_listeners(services, mad->to, slots, SPREAD);
+	for (uint32_t i = 0; i < count; i++)
+		if (slots[i] != l->slot.number)
+			handover_add(&l->handover, slots[i], mad->packet, mad->from);
+}
+
 static bool is_mad(const struct packet *p)
 {
 	return p->opcode == (TRANSPORT_UD | OP_SEND_ONLY) && p->qkey == GSI_QKEY && p->length == MAD_BYTES &&
@@ -130,7 +156,12 @@ static bool is_mad(const struct packet *p)
 uint16_t gsi_receive(struct loop *l, const struct packet *p, const union ibv_gid *from, bool handed_over)
 {
 	const struct gsi_ops *ops = atomic_load_explicit(&serving, memory_order_acquire); /* pairs with gsi_serve() */
-	struct gsi_mad mad = {.bytes = p->payload, .from = from, .src_qpn = p->src_qpn, .loop = l};
+	struct gsi_mad mad = {.bytes = p->payload,
+			      .from = from,
+			      .src_qpn = p->src_qpn,
+			      .loop = l,
+			      .packet = p,
+			      .handed_over = handed_over};
 	union ibv_gid to;
 	uint16_t slot;
 

@@ -28,7 +28,9 @@ struct gsi_mad {
 	const union ibv_gid *from; /* the sender's address: an answer's path.dgid */
 	const union ibv_gid *to;   /* ours: an answer's path.sgid */
 	uint32_t src_qpn;	   /* the QP to answer: usually 1 */
-	struct loop *loop;	   /* for gsi_answer() */
+	struct loop *loop;	   /* for gsi_answer() and gsi_spread() */
+	const struct packet *packet;
+	bool handed_over; /* by the process that the kernel gave it to */
 };
 
 /* Callbacks. Any thread that receives calls them, the application's own too, with rx ownership. They must not block,
@@ -70,6 +72,10 @@ int gsi_send(const struct path *path, uint32_t qpn, const uint8_t mad[MAD_BYTES]
 
 /* Sends a MAD back to where `to` comes from, if a port of this process has that address. Call in gsi_ops.receive(). */
 void gsi_answer(const struct gsi_mad *to, const uint8_t mad[MAD_BYTES], uint16_t slot);
+
+/* Hands a copy to each process that listens at the MAD's address, but those above SPREAD. Not handed over again, and
+ * SPREADS in as many ms at most. Call in gsi_ops.receive(). */
+void gsi_spread(const struct gsi_mad *mad);
 
 /* Writes the UDP payload of a MAD to QP 1, with its ICRC, to be sent from this UDP port by a socket of
  * link_udp_sender(). Returns its length in bytes. */

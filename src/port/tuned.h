@@ -12,6 +12,9 @@
 	(64u << 10)	 /* bytes of all QPs at least, however small the receive buffer of a peer like this process */
 #define QP_BUDGET 16384u /* bytes of each QP at least */
 
+#define SPREAD	32u /* processes that get a copy of a message whose owner is unknown; not measured */
+#define SPREADS 32u /* such messages in as many ms at most, as anybody may send them: 10% of a processor */
+
 /* posting */
 #define TRAIN_CHARGE 16384u	 /* bytes of backlog that are sent at once, as a train; ib_write_bw */
 #define SOON	     4096u	 /* bytes of backlog whose sending needs no new time stamp */

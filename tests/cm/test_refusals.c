@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A connection request that a process gets which makes no connections: all processes at an address share its QP1. */
+/* All processes at an address share its QP1, so that a process gets messages which are not for it: connection requests,
+ * though it makes no connections, and the word of a client that has given up. */
+#include "cm/id.h"
+
 #include <arpa/inet.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -15,9 +18,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "cm/state.h"
 #include "loop/netns.h"
 
+enum { OTHERS = 4, CLIENTS = 8 };
+
 static struct rdma_event_channel *channel;
+static int to_client, from_client;
 
 /* A queue pair at 127.0.0.1, and nothing by librdmacm. */
 static void use_verbs(int ready)
@@ -49,6 +56,43 @@ static void use_verbs(int ready)
 		_exit(1);
 	for (;;)
 		pause();
+}
+
+/* Each from an address of its own, so that different processes get the messages. */
+static void give_up(struct sockaddr_in to)
+{
+	struct rdma_conn_param p = {.qp_num = 17, .retry_count = 7};
+
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i)};
+		struct rdma_cm_id *id;
+		char byte;
+
+		if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) ||
+		    rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to, 2000) ||
+		    rdma_resolve_route(id, 2000) || rdma_migrate_id(id, rdma_create_event_channel()) ||
+		    rdma_connect(id, &p) || read(to_client, &byte, 1) != 1 || rdma_destroy_id(id))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static void start_client(void)
+{
+	struct sockaddr_in to;
+	int down[2];
+
+	if (pipe(down))
+		exit(1);
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		to_client = down[0];
+		setenv("UROCE_DEVICES", "127.0.0.1..127.0.0.9", 1);
+		if (read(to_client, &to, sizeof(to)) == sizeof(to))
+			give_up(to);
+		_exit(1);
+	}
+	from_client = down[1];
 }
 
 static void next(enum rdma_cm_event_type type, int status)
@@ -95,22 +139,66 @@ static void a_lookup(void **state)
 	ask(RDMA_PS_UDP);
 }
 
+static enum connection_state state_of(struct rdma_cm_id *id)
+{
+	enum connection_state state;
+
+	lock_take(&cm.lock);
+	state = id_of(id)->connection->state;
+	lock_drop(&cm.lock);
+	return state;
+}
+
+static void a_client_gives_up(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct rdma_cm_id *listener;
+
+	assert_non_null(channel = rdma_create_event_channel());
+	assert_int_equal(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&at), 0);
+	assert_int_equal(rdma_listen(listener, CLIENTS), 0);
+	at.sin_port = rdma_get_src_port(listener);
+	assert_int_equal(write(from_client, &at, sizeof(at)), sizeof(at));
+	for (int i = 0; i < CLIENTS; i++) {
+		struct rdma_cm_event *e;
+		struct rdma_cm_id *id;
+
+		assert_int_equal(rdma_get_cm_event(channel, &e), 0);
+		assert_int_equal(e->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+		id = e->id;
+		rdma_ack_cm_event(e);
+		assert_int_equal(write(from_client, "", 1), 1); /* before the request is repeated, after 50 ms */
+		for (int ms = 0; state_of(id) == CM_REQ_RECEIVED; ms++) {
+			if (ms == 3000)
+				fail_msg("client %d: its word is lost", i);
+			usleep(1000);
+		}
+		rdma_destroy_id(id);
+	}
+	rdma_destroy_id(listener);
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_connection), cmocka_unit_test(a_lookup)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_connection), cmocka_unit_test(a_lookup),
+					   cmocka_unit_test(a_client_gives_up)};
 	int ends[2];
 	char byte;
 
 	netns_enter();
 	if (pipe(ends))
 		return 1;
-	if (!fork()) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		use_verbs(ends[1]);
-	}
-	close(ends[1]);
-	if (read(ends[0], &byte, 1) != 1)
-		return 1;
+	start_client();
+	for (int i = 0; i < OTHERS; i++)
+		if (!fork()) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			use_verbs(ends[1]);
+		}
+	for (int i = 0; i < OTHERS; i++)
+		if (read(ends[0], &byte, 1) != 1)
+			return 1;
 	setenv("UROCE_DEVICES", "127.0.0.1..127.0.0.2", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,10 +69,13 @@ static bool group_attach(struct event *e)
 
 static int multicast_join(struct id *id, const struct sockaddr *address, bool send_only, void *context)
 {
+	enum id_state state = id_state_of(id);
 	struct group *g;
 	union ibv_gid gid;
 	struct event *e;
 
+	if (state != ID_BOUND && state != ID_ADDRESS_RESOLVED) /* Linux core/cma.c: rdma_join_multicast() */
+		return EINVAL;
 	if (!id->device || !id_is_datagram(id) || !address_to_gid(address, &gid) || !address_is_multicast(&gid))
 		return EINVAL;
 	g = calloc(1, sizeof(*g));

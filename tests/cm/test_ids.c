@@ -343,8 +343,10 @@ static void what_is_no_group_is_not_joined(void **state)
 		enum rdma_port_space ps;
 		uint32_t ip, mask, flags;
 		int error;
+		bool is_late; /* the route is resolved */
 	} row[] = {
 		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, 0},
+		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, EINVAL, true},
 		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, 0},
 		{RDMA_PS_UDP, 0x0a010101, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_FULLMEMBER, EINVAL},
 		{RDMA_PS_UDP, 0xef070707, ADDRESS | FLAGS, RDMA_MC_JOIN_FLAG_RESERVED, EINVAL},
@@ -360,7 +362,12 @@ static void what_is_no_group_is_not_joined(void **state)
 		struct ends e;
 
 		ends_open(&e, row[i].ps);
-		ends_resolve(&e);
+		if (row[i].is_late) {
+			ends_resolve(&e);
+		} else {
+			assert_int_equal(rdma_resolve_addr(e.client, NULL, (struct sockaddr *)&e.address, 60000), 0);
+			ends_expect(&e, e.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+		}
 		errno = 0;
 		assert_int_equal(rdma_join_multicast_ex(e.client, &a, NULL), row[i].error ? -1 : 0);
 		assert_int_equal(errno, row[i].error);

@@ -86,7 +86,7 @@ static void no_event(struct end *e)
 		wrong("another event: %s (%d)", rdma_event_str(c.event), c.status);
 }
 
-static struct rdma_cm_id *listen_at(struct end *e, enum rdma_port_space space, uint16_t *port)
+struct rdma_cm_id *listen_at(struct end *e, enum rdma_port_space space, uint16_t *port)
 {
 	struct rdma_cm_id *id = make_id(e, space);
 	struct cm_call c = call_of(CM_PORT, id);

@@ -20,6 +20,7 @@ int bind_at(struct end *e, struct rdma_cm_id *id, struct sockaddr_storage addres
 /* The address of an end's GID. */
 struct sockaddr_storage address_at(const struct end *e, uint16_t port);
 struct rdma_cm_id *make_id(struct end *e, enum rdma_port_space space);
+struct rdma_cm_id *listen_at(struct end *e, enum rdma_port_space space, uint16_t *port);
 /* An id of the near end with its route. */
 struct rdma_cm_id *resolve_at(enum rdma_port_space space, struct sockaddr_storage address);
 struct qp queue_pair(struct end *e, struct rdma_cm_id *id, enum rdma_port_space space);

@@ -6,15 +6,15 @@
 
 #include "conform.h"
 
-extern struct group soak_group, death_group, threads_group, litmus_group, cm6_group, messages_group, longest_group,
-	cm_group, order_group, datagrams_group, rights_group, memory_group, queues_group, create_group, limits_group,
-	psn_group, status_group, access_group, data_group, modify_group, values_group, states_group;
+extern struct group soak_group, death_group, threads_group, litmus_group, cm6_group, steps_group, messages_group,
+	longest_group, cm_group, order_group, datagrams_group, rights_group, memory_group, queues_group, create_group,
+	limits_group, psn_group, status_group, access_group, data_group, modify_group, values_group, states_group;
 
 struct group *const groups[] = {&modify_group,	&values_group,	 &states_group,	   &data_group,	  &access_group,
 				&status_group,	&psn_group,	 &create_group,	   &limits_group, &queues_group,
 				&rights_group,	&memory_group,	 &datagrams_group, &order_group,  &litmus_group,
-				&threads_group, &messages_group, &cm_group,	   &cm6_group,	  &death_group,
-				&longest_group, &soak_group};
+				&threads_group, &messages_group, &cm_group,	   &cm6_group,	  &steps_group,
+				&death_group,	&longest_group,	 &soak_group};
 const unsigned group_count = COUNT(groups);
 
 void groups_count(void)

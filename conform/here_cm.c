@@ -110,6 +110,12 @@ static int call(struct here *h, struct cm_call *c)
 		return rdma_accept(c->id, &c->param);
 	case CM_REJECT:
 		return rdma_reject(c->id, c->param.private_data, c->param.private_data_len);
+	case CM_ESTABLISH:
+		return rdma_establish(c->id);
+	case CM_JOIN:
+		return rdma_join_multicast(c->id, (struct sockaddr *)&c->address, NULL);
+	case CM_LEAVE:
+		return rdma_leave_multicast(c->id, (struct sockaddr *)&c->address);
 	case CM_DISCONNECT:
 		return rdma_disconnect(c->id);
 	case CM_OPTION:

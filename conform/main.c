@@ -104,6 +104,9 @@ static int serve(void)
 		if (!fork()) {
 			close(listener);
 			end_serve(fd);
+			/* other hosts' requests that this process has got, but not answered yet, would be lost with it
+			 */
+			usleep(200000);
 			_exit(0);
 		}
 		close(fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages that the sender delivers: it stores the bytes in the receive that the local peer shows (object/receives.h),
- * and tells it so by a record in its ring. Then the request is complete: no packet, no PSN, no ACK. All else goes as
- * packets. Inline, as in fast_send.h. With qp->lock.
+ * and tells it so by a record in its ring; if the receive's memory is not mapped here, the record carries the bytes.
+ * Then the request is complete: no packet, no PSN, no ACK. All else goes as packets. Inline, as in fast_send.h. With
+ * qp->lock.
  *
  * The first message of a connection goes as a packet, so that PSNs that do not fit are found. While a hook listens all
  * do, as hooks see packets. */
@@ -27,6 +28,12 @@ FAST_INLINE bool deliver_may(const struct qp *qp)
 {
 	return likely(qp->reach && qp->sq.head == qp->sq.tail && !hooks_any()) &&
 	       likely(qp->reach_pair.receives.is_known || qp->req.una.v != qp->attr.sq_psn);
+}
+
+/* True if the memory of the peer's last receive was not mapped here. */
+FAST_INLINE bool deliver_carries(const struct qp *qp)
+{
+	return qp->reach_pair.receives.carried_key;
 }
 
 /* True for a request that a run takes. */
@@ -148,6 +155,40 @@ static __attribute__((noinline)) bool deliver_any(struct qp *qp, const struct ib
 	p->length = (uint32_t)length;
 	deliver_describe(qp, wr, p);
 	return true;
+}
+
+/* Claims a receive for a message whose bytes its record is to carry. False: as deliver_any(). */
+static inline bool deliver_carry(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, struct delivery *d)
+{
+	uint8_t opcode = deliver_opcode(wr);
+	uint64_t length = opcode && opcode != OP_WRITE_ONLY_IMM && fast_fits(qp, wr) ? posted_length(wr) : UINT64_MAX;
+
+	if (!reach_carry(qp->reach, &qp->reach_pair, length))
+		return false;
+	*d = (struct delivery){.length = (uint32_t)length};
+	p->length = (uint32_t)length;
+	deliver_describe(qp, wr, p);
+	return true;
+}
+
+/* Copies its bytes to `to`, behind the record. False: they cannot be read. */
+static inline bool deliver_load(struct qp *qp, const struct ibv_send_wr *wr, const struct packet *p, char *to)
+{
+	uint32_t length;
+
+	return fast_gather(qp, wr, p->length, &length, to) && length == p->length;
+}
+
+/* The peer has been told of it. */
+static inline void deliver_carried(struct qp *qp, const struct ibv_send_wr *wr, struct packet *p, struct delivery *d)
+	REQUIRES(qp->lock)
+{
+	struct reach_receives *v = &qp->reach_pair.receives;
+
+	deliver_next(qp, NULL, p, d);
+	v->unstored = true;
+	v->carried = v->psns;
+	deliver_end(qp, wr, d);
 }
 
 #endif

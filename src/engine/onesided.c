@@ -212,7 +212,7 @@ static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t le
 bool onesided_possible(const struct qp *qp, const struct wqe *w)
 {
 	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) &&
-	       !qp->needs_packets;
+	       !qp->needs_packets && reach_has_stored(qp->reach, (struct reach_pair *)&qp->reach_pair);
 }
 
 /* reach_enter(), with a fast path for the region of the last access. */
@@ -477,8 +477,8 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *rest;
 
-	/* an owed ACK leaves with the requests that take the queue */
-	if (unlikely(qp->resp.ack != ACK_NONE))
+	/* an owed ACK leaves with the requests that take the queue; and packets come after what records have carried */
+	if (unlikely(qp->resp.ack != ACK_NONE || !reach_has_stored(qp->reach, &qp->reach_pair)))
 		return wr;
 	do {
 		if (unlikely(!onesided_fits(&qp->sq)))
@@ -497,7 +497,8 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 /* The bytes of a WRITE with immediate data. */
 static bool deliver_write(struct qp *qp, const struct access *e)
 {
-	return (!e->length || onesided_carry_out(qp, e)) && reach_deliver(qp->reach, &qp->reach_pair, 0);
+	return (!e->length || (reach_has_stored(qp->reach, &qp->reach_pair) && onesided_carry_out(qp, e))) &&
+	       reach_deliver(qp->reach, &qp->reach_pair, 0);
 }
 
 /* The bytes of a SEND. */
@@ -555,7 +556,8 @@ bool engine_place(struct qp *qp, const struct iovec *from, unsigned count, uint3
 	struct reach_span span;
 	bool done;
 
-	if (!qp->reach || qp->state != IBV_QPS_RTS || qp->needs_packets)
+	if (!qp->reach || qp->state != IBV_QPS_RTS || qp->needs_packets ||
+	    !reach_has_stored(qp->reach, &qp->reach_pair))
 		return false;
 	if (!onesided_enter(qp, rkey, address, length, IBV_ACCESS_REMOTE_WRITE, &span))
 		return false;

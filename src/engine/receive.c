@@ -320,19 +320,44 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 
 /* ---- messages that are delivered ---- */
 
-/* Takes a message that is done for its sender, and in its place: a receive of the SRQ. False: no message can be there,
- * so the peer is broken. */
+/* Stores the bytes that a record has carried; their receive has one piece, as all that peers see. */
+static bool store_carried(struct qp *qp, const struct packet *p, const struct rwqe *recv)
+{
+	return fast_store_send(qp, p, recv->sge, false) ||
+	       sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
+}
+
+/* The receive cannot take its message, which is done for its sender. */
+static __attribute__((cold, noinline)) void fail_carried(struct qp *qp, const struct packet *p)
+{
+	qp->resp.received = p->length;
+	cause_refusal(qp, p, BAD_RECEIVE);
+	fail_receive(qp, IBV_WC_LOC_PROT_ERR, p);
+	fail_with_event(qp, IBV_EVENT_QP_FATAL);
+}
+
+/* Takes a message that is done for its sender: a receive of the SRQ. False: no message can be there, so the peer is
+ * broken. */
 static __attribute__((noinline)) bool take_claimed(struct qp *qp, const struct packet *p, struct cq_poller *poller)
 {
 	bool has_imm = p->opcode != OP_SEND_ONLY, is_write = has_imm && p->opcode == OP_WRITE_ONLY_IMM;
+	struct rwqe *recv = p->payload ? qp->resp.recv : NULL;
 	uint64_t wr_id;
 
 	if (unlikely(qp->resp.has_recv ||
-		     !srq_claimed(qp->srq, p->position, qp->index, is_write ? 0 : p->length, &wr_id)))
+		     !srq_claimed(qp->srq, p->position, qp->index, is_write ? 0 : p->length, &wr_id, recv)))
 		return false;
 	trace(match, qp->base.qp_num, p->position, wr_id, p->psn.v, 0, 0);
+	if (recv && !store_carried(qp, p, recv)) {
+		qp->resp.has_recv = true;
+		qp->resp.recv_position = p->position;
+		fail_carried(qp, p);
+		return true;
+	}
 	qp->req.peer_spoke = true;
 	qp->rq.psns++;
+	if (recv)
+		receives_stored(&qp->rq);
 	complete(qp, qp->recv_cq, poller, &qp->rq.reclaimed,
 		 cqe_of_message(qp, p, wr_id, p->position, has_imm, is_write));
 	return true;
@@ -351,10 +376,17 @@ static inline __attribute__((always_inline)) bool take_delivered(struct qp *qp, 
 	if (unlikely(p->position != rq->head || rq->head == rq->tail || (p->length > recv->length && !is_write) ||
 		     qp->resp.has_recv || qp->srq))
 		return qp->srq && take_claimed(qp, p, poller);
+	if (unlikely(p->payload) && !store_carried(qp, p, recv)) {
+		take_receive(qp, p);
+		fail_carried(qp, p);
+		return true;
+	}
 	cqe = cqe_of_message(qp, p, recv->wr_id, rq->head, has_imm, is_write);
 	qp->req.peer_spoke = true;
 	rq->head++;
 	rq->psns++;
+	if (unlikely(p->payload))
+		receives_stored(rq);
 	complete(qp, qp->recv_cq, poller, &rq->reclaimed, cqe);
 	receives_taken(rq);
 	return true;

@@ -28,7 +28,8 @@ enum record_flag {
 	RECORD_ACKNOWLEDGES = 1 << 3,
 	RECORD_REFERENCE = 1 << 4,  /* behind the header stands where the payload lies */
 	RECORD_UNMIGRATED = 1 << 5, /* MigReq is clear, which it seldom is */
-	RECORD_DELIVERED = 1 << 6,  /* the bytes are in place: `psn` is their number, `ack` the receive's position */
+	RECORD_DELIVERED = 1 << 6,  /* the bytes are in place, or behind the record: `psn` is their number, `ack` the
+				       receive's position */
 };
 
 /* READs, atomics, WRITEs. */
@@ -93,7 +94,7 @@ static inline __attribute__((always_inline)) void record_put_fast(void *at, cons
 		*(struct record_datagram *)(r + 1) = (struct record_datagram){p->qkey, p->src_qpn, *from};
 }
 
-/* A message that is delivered: a record without payload. */
+/* A message that is delivered: all but its payload, if the record carries that. */
 static inline __attribute__((always_inline)) void record_put_delivered(void *at, const struct packet *p,
 								       uint8_t traffic_class)
 {
@@ -169,17 +170,19 @@ static inline void record_copy_piece(struct packet *p)
 static inline __attribute__((always_inline)) int record_get_delivered(const struct record *r, uint8_t opcode,
 								      uint8_t flags, uint32_t bytes, struct packet *p)
 {
-	if (unlikely(bytes != sizeof(*r) ||
-		     (opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM && opcode != OP_WRITE_ONLY_IMM)))
+	if (unlikely(opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM && opcode != OP_WRITE_ONLY_IMM))
 		return -EBADMSG;
 	record_get_brief(r, opcode, flags, p);
 	p->ack_request = p->acknowledges = false;
 	p->delivered = true;
 	p->psn = psn(0);
 	p->position = r->ack;
-	p->length = p->dma_length = r->psn;
+	p->length = p->dma_length = *(const volatile uint32_t *)&r->psn; /* once, as in record_byte() */
 	p->payload = NULL;
-	return 0;
+	if (likely(bytes == sizeof(*r)))
+		return 0;
+	p->payload = (const uint8_t *)(r + 1);
+	return p->length == bytes - sizeof(*r) && opcode != OP_WRITE_ONLY_IMM ? 0 : -EBADMSG;
 }
 
 /* A record of that many bytes -> values; its payload stays where it is, but where that lies is copied. *from is left

@@ -20,14 +20,16 @@ static struct share_receive receive_at(const struct reach *r, const struct reach
 	};
 }
 
+/* True if the message goes into the region of the last receive. */
+static inline bool receive_within(const struct reach_receives *v, const struct share_receive *to, uint64_t length)
+{
+	return likely(length <= to->length && length <= v->length && to->address - v->va <= v->length - length);
+}
+
 /* Where the message goes, if that is in the region of the last receive. */
 static inline char *receive_place(const struct reach_receives *v, const struct share_receive *to, uint64_t length)
 {
-	uint64_t at = to->address - v->va;
-
-	return likely(to->key == v->key && length <= to->length && length <= v->length && at <= v->length - length)
-		       ? v->at + at
-		       : NULL;
+	return likely(to->key == v->key && receive_within(v, to, length)) ? v->at + (to->address - v->va) : NULL;
 }
 
 static void remember_receive(struct reach *r, struct reach_pair *pair, const struct share_region *region, uint32_t key)
@@ -40,24 +42,55 @@ static void remember_receive(struct reach *r, struct reach_pair *pair, const str
 	v->va = found.va;
 	v->length = found.length;
 	v->at = found.at;
+	v->carried_key = 0;
+}
+
+static void remember_unmapped(struct reach_receives *v, const struct share_region *region, uint32_t key)
+{
+	v->key = 0;
+	v->carried_key = key;
+	v->va = region->iova;
+	v->length = region->mapped ? 0 : region->length; /* mapped in part: looked up each time */
+}
+
+/* Copies the region of the receive, if that takes the message. */
+static bool receive_region(struct reach *r, const struct reach_pair *pair, const struct share_receive *to,
+			   uint64_t length, struct share_region *region)
+{
+	uint32_t row = pair->receives.row;
+
+	return length <= to->length && copy_region(r, to->key, region) &&
+	       region->pd == (row < SHARE_QPS ? r->table->qp[row].pd : r->table->queue[row - SHARE_QPS].pd) &&
+	       region->access & IBV_ACCESS_LOCAL_WRITE && region_has(region, to->address, length);
 }
 
 /* The same as receive_place() for any region. */
 static char *receive_locate(struct reach *r, struct reach_pair *pair, const struct share_receive *to, uint64_t length)
 {
-	uint32_t row = pair->receives.row;
 	struct share_region region;
 	struct reach_span span;
 
 	if (!length)
 		return (char *)pair; /* nothing is stored there */
-	if (length > to->length || !copy_region(r, to->key, &region) ||
-	    region.pd != (row < SHARE_QPS ? r->table->qp[row].pd : r->table->queue[row - SHARE_QPS].pd) ||
-	    !(region.access & IBV_ACCESS_LOCAL_WRITE) || !region_has(&region, to->address, length) ||
-	    !reach_locate(r, &region, to->address, length, &span) || !span.at)
+	if (!receive_region(r, pair, to, length, &region))
 		return NULL;
-	remember_receive(r, pair, &region, to->key);
+	if (likely(reach_locate(r, &region, to->address, length, &span) && span.at))
+		remember_receive(r, pair, &region, to->key);
+	else if (length <= REACH_CARRY_MOST && !(region.file & SHARE_OF_GPU))
+		remember_unmapped(&pair->receives, &region, to->key); /* for reach_carry() */
 	return span.at;
+}
+
+/* True if the receive takes the message, and its memory is not mapped here. */
+static bool receive_is_carried(struct reach *r, struct reach_pair *pair, const struct share_receive *to,
+			       uint64_t length)
+{
+	struct reach_receives *v = &pair->receives;
+
+	if (likely(to->key == v->carried_key && receive_within(v, to, length)) || !length)
+		return true;
+	v->carried_key = 0;
+	return !receive_locate(r, pair, to, length) && v->carried_key;
 }
 
 /* The row of share_table.receive that the QP's receives are in. */
@@ -77,7 +110,7 @@ static bool look_at_receives(struct reach *r, struct reach_pair *pair)
 	uint64_t closed = atomic_load_explicit(&r->table->closed, memory_order_seq_cst); /* as in reach_enter() */
 
 	if (v->closed != closed)
-		v->key = 0;
+		v->key = v->carried_key = 0;
 	v->closed = closed;
 	v->posted = v->next;
 	if (!qp_is_open(qp, pair->pair, 0))
@@ -101,13 +134,24 @@ static bool look_at_receives(struct reach *r, struct reach_pair *pair)
 	return false;
 }
 
+/* Where the message goes. A place that is not NULL, but none, if its record is to carry it. */
+static inline __attribute__((always_inline)) char *receive_find(struct reach *r, struct reach_pair *pair,
+								uint64_t length, bool is_carried)
+{
+	struct share_receive to = receive_at(r, pair);
+
+	if (is_carried)
+		return receive_is_carried(r, pair, &to, length) ? (char *)pair : NULL;
+	return receive_place(&pair->receives, &to, length) ?: receive_locate(r, pair, &to, length);
+}
+
 /* Claims a receive of the remote QP's SRQ that takes the message. `posted` then says that it is the only one known. */
-static char *claim_receive(struct reach *r, struct reach_pair *pair, uint64_t length)
+static inline __attribute__((always_inline)) char *claim_receive(struct reach *r, struct reach_pair *pair,
+								 uint64_t length, bool is_carried)
 {
 	struct reach_receives *v = &pair->receives;
 	uint32_t queue = v->row - SHARE_QPS, shown;
 	struct share_claims *claims = &r->table->claims[queue];
-	struct share_receive to;
 	char *at;
 
 	do {
@@ -117,8 +161,7 @@ static char *claim_receive(struct reach *r, struct reach_pair *pair, uint64_t le
 			v->posted = v->next;
 			return NULL;
 		}
-		to = receive_at(r, pair);
-		at = receive_place(v, &to, length) ?: receive_locate(r, pair, &to, length);
+		at = receive_find(r, pair, length, is_carried);
 	} while (at && !claims_take(claims, v->next, claimer(r->own->slot, pair->qp)));
 	v->posted = v->next + (at != NULL);
 	return at;
@@ -135,25 +178,36 @@ void reach_undeliver(struct reach *r, struct reach_pair *pair)
 	reach_leave(r);
 }
 
-/* The slow part of reach_deliver(). */
-static __attribute__((noinline)) char *deliver_anew(struct reach *r, struct reach_pair *pair, uint64_t length)
+/* reach_deliver() but for its fast path, and reach_carry(). */
+static __attribute__((noinline)) char *deliver_anew(struct reach *r, struct reach_pair *pair, uint64_t length,
+						    bool is_carried)
 {
-	struct share_receive to;
 	char *at = NULL;
 
 	if (pair->qp >= SHARE_QPS || (!hazard_number && hazard_take() == NO_HAZARD) || !reach_begin(r))
 		return NULL;
-	if (unlikely(!look_at_receives(r, pair))) {
-		;
-	} else if (pair->receives.row >= SHARE_QPS) {
-		at = claim_receive(r, pair, length);
-	} else {
-		to = receive_at(r, pair);
-		at = receive_place(&pair->receives, &to, length) ?: receive_locate(r, pair, &to, length);
-	}
+	if (likely(look_at_receives(r, pair)))
+		at = pair->receives.row >= SHARE_QPS ? claim_receive(r, pair, length, is_carried)
+						     : receive_find(r, pair, length, is_carried);
 	if (unlikely(!at))
 		reach_leave(r);
 	return at;
+}
+
+bool reach_carry(struct reach *r, struct reach_pair *pair, uint64_t length)
+{
+	return length <= REACH_CARRY_MOST && deliver_anew(r, pair, length, true);
+}
+
+bool reach_looks_stored(const struct reach *r, struct reach_pair *pair)
+{
+	struct reach_receives *v = &pair->receives;
+	struct share_qp *qp = (struct share_qp *)&r->table->qp[pair->qp];
+
+	/* acquire pairs with receives_stored() */
+	if (v->life == qp->life && (int32_t)(atomic_load_explicit(&qp->stored, memory_order_acquire) - v->carried) >= 0)
+		v->unstored = false;
+	return !v->unstored;
 }
 
 char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length)
@@ -163,7 +217,7 @@ char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length)
 	char *at;
 
 	if (unlikely(v->posted == v->next || !v->is_known || !reach_begin(r)))
-		return deliver_anew(r, pair, length);
+		return deliver_anew(r, pair, length, false);
 	/* as in reach_resume() */
 	if (likely(atomic_load_explicit(&r->table->closed, memory_order_seq_cst) == v->closed)) {
 		to = receive_at(r, pair);
@@ -172,7 +226,7 @@ char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length)
 			return at;
 	}
 	reach_leave(r);
-	return deliver_anew(r, pair, length);
+	return deliver_anew(r, pair, length, false);
 }
 
 char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length)

@@ -18,7 +18,7 @@
 
 /* ---- opening ---- */
 
-bool reach_no_process_vm;
+bool reach_no_process_vm, reach_maps_nothing;
 
 static bool probe_process_vm(const struct reach *r)
 {
@@ -321,6 +321,8 @@ bool reach_locate(struct reach *r, const struct share_region *region, uint64_t v
 	*span = (struct reach_span){.address = region->address + at};
 	if (unlikely(region->file & SHARE_OF_GPU))
 		return locate_gpu(r, region, at, length, span);
+	if (unlikely(reach_maps_nothing))
+		return r->process_vm;
 	if (r->self)
 		span->at = (char *)(uintptr_t)span->address;
 	else if (unlikely(!share_is_mapped(region, va, length)))

@@ -13,6 +13,8 @@ struct reach;
 
 /* For tests: act as if process_vm were forbidden. */
 extern bool reach_no_process_vm;
+/* For tests: act as if no memory were mapped here, that of this process neither. */
+extern bool reach_maps_nothing;
 
 /* Takes ownership of the descriptors, also on failure. Admits the local peer to our memory. 0 or -errno. -EPROTO:
  * another version, invalid contents, or memory whose size may change.
@@ -46,14 +48,18 @@ struct reach_span {
 
 /* What a QP knows of the receives of the QP that it is connected to. */
 struct reach_receives {
-	uint64_t closed; /* as in struct reach_pair */
-	uint32_t life;	 /* share_qp.life */
-	uint32_t row;	 /* of share_table.receive */
-	uint32_t next;	 /* position of the receive for the next message */
-	uint32_t posted; /* positions before this are shown */
-	uint32_t psns;	 /* messages that were delivered there: PSNs, as a packet each */
-	bool is_known;	 /* `life`, `row` and `next` are valid */
-	/* The region of the last receive: [va, va + length) is mapped at `at`, and may be written to. */
+	uint64_t closed;  /* as in struct reach_pair */
+	uint32_t life;	  /* share_qp.life */
+	uint32_t row;	  /* of share_table.receive */
+	uint32_t next;	  /* position of the receive for the next message */
+	uint32_t posted;  /* positions before this are shown */
+	uint32_t psns;	  /* messages that were delivered there: PSNs, as a packet each */
+	bool is_known;	  /* `life`, `row` and `next` are valid */
+	bool unstored;	  /* bytes that records have carried are not known to be stored ... */
+	uint32_t carried; /* ... until share_qp.stored is this */
+	/* The region of the last receive: [va, va + length) may be written to. It is mapped at `at`, or, if its key is
+	 * `carried_key`, not here. The other key is 0. */
+	uint32_t carried_key;
 	uint32_t key;
 	uint64_t va, length;
 	char *at;
@@ -117,10 +123,21 @@ void reach_leave(struct reach *r);
  * here: to be used in a fault_try(), until reach_leave(). Before that the message's record stands in the ring. Nothing
  * that the QP has sent otherwise is outstanding. NULL: there is no such receive, or it cannot be reached from here. */
 char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length);
+/* The same for a receive whose memory is not mapped here: the record carries the bytes. False as NULL, and if it is
+ * mapped. */
+bool reach_carry(struct reach *r, struct reach_pair *pair, uint64_t length);
+#define REACH_CARRY_MOST 2048u /* bytes; above, the copy takes the time */
 /* Ends it, as the message is not delivered: the receive is there for others again. */
 void reach_undeliver(struct reach *r, struct reach_pair *pair);
 /* The same for the next message, in the same access. NULL: call reach_deliver(), after reach_leave(). */
 char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length);
+
+bool reach_looks_stored(const struct reach *r, struct reach_pair *pair);
+/* True if all that was delivered to the remote QP is in its memory: what is done there now comes after it. */
+static inline bool reach_has_stored(const struct reach *r, struct reach_pair *pair)
+{
+	return likely(!pair->receives.unstored) || reach_looks_stored(r, pair);
+}
 
 /* Copy between local memory and a span, during an access. False: nothing or only a part was copied (process_vm:
  * unmapped in the local peer). The last word written is stored last. */

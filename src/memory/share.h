@@ -32,7 +32,7 @@ enum {
 	SHARE_QUEUES = 1024,	  /* SRQs that offer receives; to others messages come as packets */
 	SHARE_RECEIVES = 128,	  /* receives that a QP or an SRQ shows at a time */
 	SHARE_FILES = 64,	  /* exported files; regions in more files are reached as other memory is */
-	SHARE_MAGIC = 0x75526f0b, /* changes with the layout */
+	SHARE_MAGIC = 0x75526f0c, /* changes with the layout */
 };
 
 /* The hazard counters of one process in the table of another: only the visitor writes `hazard`, only the owner of the
@@ -55,7 +55,10 @@ struct share_qp {
 	 * the next one that a message uses up. */
 	_Atomic uint32_t receives, taken;
 	_Atomic uint32_t queue; /* index of its SRQ in share_table.queue, from 1; 0: it has receives of its own */
+	/* Messages delivered to it since RESET, as of the last one whose record carried its bytes: all are stored. */
+	_Atomic uint32_t stored;
 };
+static_assert(sizeof(struct share_qp) == CACHE_LINE, "one look, one cache line");
 
 /* A receive of one SGE. All are zero if it has none, or several. */
 struct share_receive {

@@ -140,7 +140,7 @@ static bool take_at(struct rq *rq, uint32_t at, struct rwqe *out, uint32_t *posi
 
 	if (!has(o, at) || !claims_take(o->claims, at, claimer(o->slot, 0)))
 		return false;
-	memcpy(out, copy_at(rq, at), sizeof(*out) + copy_at(rq, at)->num_sge * sizeof(out->sge[0]));
+	memcpy(out, copy_at(rq, at), rwqe_bytes(copy_at(rq, at)));
 	*position = at;
 	offers_used(rq, at);
 	return true;

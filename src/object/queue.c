@@ -86,7 +86,7 @@ bool rq_take(struct rq *rq, struct credit *credit, struct rwqe *out, uint32_t *p
 	rq_use_credit(rq, credit);
 	if (rq->head == rq->tail)
 		return false;
-	memcpy(out, r, sizeof(*r) + r->num_sge * sizeof(r->sge[0]));
+	memcpy(out, r, rwqe_bytes(r));
 	*position = rq->head++;
 	return true;
 }

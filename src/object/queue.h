@@ -86,6 +86,12 @@ struct rwqe {
 	struct ibv_sge sge[];
 };
 
+/* Bytes of a receive with its SGEs. */
+static inline size_t rwqe_bytes(const struct rwqe *r)
+{
+	return sizeof(*r) + r->num_sge * sizeof(r->sge[0]);
+}
+
 /* A receive queue: of one QP, or shared by many (object/srq.h). */
 struct rq {
 	struct lock lock; /* of an SRQ: guards all but `reclaimed`. The queue of a QP needs only qp->lock */

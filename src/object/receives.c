@@ -46,7 +46,8 @@ void receives_restart(struct rq *rq)
 	receives_hide(rq);
 	if (rq->entry)
 		rq->entry->life++;
+	rq->psns = 0;
+	receives_stored(rq);
 	rq->entry = NULL;
 	rq->settling = false;
-	rq->psns = 0;
 }

@@ -56,6 +56,14 @@ static inline void receives_posted(struct rq *rq)
 	atomic_store_explicit(&rq->shown->receives, rq->tail, memory_order_release);
 }
 
+/* The bytes of all messages that were delivered are in place, those too that a record has carried. */
+static inline void receives_stored(const struct rq *rq)
+{
+	/* release pairs with reach_looks_stored() */
+	if (likely(rq->entry))
+		atomic_store_explicit(&rq->entry->stored, rq->psns, memory_order_release);
+}
+
 /* The QP has used up receives. */
 static inline void receives_taken(struct rq *rq)
 {

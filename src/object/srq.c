@@ -157,7 +157,7 @@ uint32_t srq_offer(struct srq *srq)
 	return srq->rq.offers ? srq->handle + 1 : 0;
 }
 
-bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id)
+bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id, struct rwqe *copy)
 {
 	const struct rwqe *r;
 	bool found, low = false;
@@ -167,6 +167,8 @@ bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t lengt
 	found = r && length <= r->length;
 	if (found) {
 		*wr_id = r->wr_id;
+		if (copy)
+			memcpy(copy, r, rwqe_bytes(r));
 		offers_used(&srq->rq, position);
 		low = limit_reached(srq);
 	}

@@ -53,9 +53,9 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) 
 /* Offers receives to local peers, for messages to QPs. Returns the index of the SRQ's entry in their table, from 1; 0:
  * it offers none. */
 uint32_t srq_offer(struct srq *srq) EXCLUDES(srq->rq.lock);
-/* A message for that QP has used up the receive at that position, which its sender has claimed. False: that cannot
- * be. */
-bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id)
+/* A message for that QP has used up the receive at that position, which its sender has claimed. `copy`: of the receive;
+ * may be NULL. False: that cannot be. */
+bool srq_claimed(struct srq *srq, uint32_t position, uint32_t qp, uint32_t length, uint64_t *wr_id, struct rwqe *copy)
 	EXCLUDES(srq->rq.lock);
 /* Takes a receive that was claimed for a message to that QP, whose sender has died before the message was there. *cell
  * counts from 0 on: offers_find_claimed(). False: there is no more. */

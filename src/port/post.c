@@ -132,12 +132,70 @@ NO_LOCK_ANALYSIS FAST_INLINE struct ibv_send_wr *post_delivered(struct qp *qp, s
 		return wr;
 	}
 	do {
-		transmit_delivered(peer, ring_next(&peer->tx_ring), &p, &qp->path);
+		transmit_delivered(peer, ring_next(&peer->tx_ring), &p, 0, &qp->path);
 		wr = wr->next;
 	} while (deliver_next(qp, likely(!wr) || post_has_room(peer) ? wr : NULL, &p, &d));
 	post_leave(peer);
 	deliver_end(qp, first, &d);
 	return wr;
+}
+
+/* Posts one request whose bytes its record carries. False: it is not one. */
+NO_LOCK_ANALYSIS static bool post_carried_one(struct qp *qp, struct local_peer *peer, const struct ibv_send_wr *wr)
+{
+	struct ring_mark *at;
+	struct delivery d;
+	struct packet p;
+	bool enters;
+
+	if (!deliver_carry(qp, wr, &p, &d))
+		return false;
+	enters = post_enter(peer);
+	at = ring_next(&peer->tx_ring);
+	if (unlikely(!enters || !post_has_room(peer) ||
+		     !deliver_load(qp, wr, &p, (char *)at + sizeof(struct record)))) {
+		if (enters)
+			lock_drop(&peer->lock);
+		deliver_abandon(qp, &d);
+		return false;
+	}
+	transmit_delivered(peer, at, &p, p.length, &qp->path);
+	post_leave(peer);
+	deliver_carried(qp, wr, &p, &d);
+	return true;
+}
+
+/* Not inlined again. */
+NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_stored(struct qp *qp,
+										  struct local_peer *peer,
+										  struct ibv_send_wr *wr)
+{
+	return post_delivered(qp, peer, wr);
+}
+
+/* Delivers requests to receives whose memory is not mapped here, from the first on; returns the rest. */
+NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_carried(struct qp *qp,
+										   struct local_peer *peer,
+										   struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *rest = wr;
+
+	static_assert(REACH_CARRY_MOST <= FAST_RING_MOST, "post_has_room() looks for that");
+	while (rest && deliver_may(qp) && deliver_carries(qp)) {
+		wr = post_carried_one(qp, peer, rest) ? rest->next : post_stored(qp, peer, rest);
+		if (wr == rest)
+			break;
+		rest = wr;
+	}
+	return rest;
+}
+
+/* Sends the ACK that is owed, ahead of a message that cannot carry it: who waits for the answer to a request may expect
+ * to see its completion first. */
+static __attribute__((noinline)) void acknowledge_first(struct qp *qp) REQUIRES(qp->lock)
+{
+	delayed_ack_clear(qp);
+	run_qp(loop_of(qp), qp, clock_about(), false);
 }
 
 /* The row for SENDs, and WRITEs with immediate data. */
@@ -150,8 +208,12 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 
 	if (unlikely(!peer))
 		return wr;
-	while (rest && deliver_may(qp) && (wr = post_delivered(qp, peer, rest)) != rest)
+	if (unlikely(qp->resp.ack != ACK_NONE) && deliver_may(qp))
+		acknowledge_first(qp);
+	while (rest && deliver_may(qp) && likely(!deliver_carries(qp)) && (wr = post_delivered(qp, peer, rest)) != rest)
 		rest = wr;
+	if (unlikely(rest && deliver_carries(qp)))
+		rest = post_carried(qp, peer, rest);
 	if (unlikely(rest))
 		rest = post_packets(qp, peer, rest);
 	if (likely(qp->sq.tail != before))

@@ -47,13 +47,14 @@ static inline __attribute__((always_inline)) void transmit_placed(struct local_p
 	ring_publish_at(&peer->tx_ring, at, header + packet_carries(p));
 }
 
-/* The same for the record of a message that is delivered, on a QP that no hook listens to. */
+/* The same for the record of a message that is delivered, on a QP that no hook listens to. `carried`: bytes behind it.
+ */
 static inline __attribute__((always_inline)) void transmit_delivered(struct local_peer *peer, struct ring_mark *at,
-								     const struct packet *p, const struct path *path)
-	REQUIRES(peer->lock)
+								     const struct packet *p, uint32_t carried,
+								     const struct path *path) REQUIRES(peer->lock)
 {
 	record_put_delivered(at, p, path->traffic_class);
-	ring_publish_at(&peer->tx_ring, at, sizeof(struct record));
+	ring_publish_at(&peer->tx_ring, at, sizeof(struct record) + carried);
 }
 
 #endif

@@ -133,8 +133,8 @@ struct packet {
 	/* The request also acknowledges requests of the other direction, up to a PSN, to save a packet. Between local
 	 * peers only. */
 	bool acknowledges;
-	/* Between local peers: the message is done for its sender, its bytes are where the receive at `position` says,
-	 * and it takes no PSN. */
+	/* Between local peers: the message is done for its sender, and takes no PSN. Its bytes are where the receive at
+	 * `position` says, or, if there is a payload, belong there. */
 	bool delivered;
 	bool brief; /* from a ring: record_get_rest() fills in what the fast path does not use */
 	psn_t acknowledged;

@@ -194,6 +194,38 @@ static void a_message_that_is_delivered_has_no_payload(void **state)
 	}
 }
 
+static void or_all_of_it(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t length, bytes; /* as the record says, and as it has */
+		int result;
+	} rows[] = {
+		{OP_SEND_ONLY, 64, 64, 0},
+		{OP_SEND_ONLY_IMM, 1, 1, 0},
+		{OP_SEND_ONLY, 64, 63, -EBADMSG},
+		{OP_SEND_ONLY, 64, 65, -EBADMSG},
+		{OP_SEND_ONLY, 0, 1, -EBADMSG},
+		{OP_SEND_ONLY, UINT32_MAX, 64, -EBADMSG},
+		{OP_WRITE_ONLY_IMM, 64, 64, -EBADMSG}, /* where it belongs the record does not say */
+	};
+	_Alignas(CACHE_LINE) char memory[256] = {0};
+	struct record *r = (struct record *)memory;
+	const union ibv_gid *from = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct packet in = packet_of(rows[i].opcode, rows[i].length), p;
+
+		record_put_delivered(memory, &in, 5);
+		assert_int_equal(record_get(memory, sizeof(*r) + rows[i].bytes, &p, &from), rows[i].result);
+		if (rows[i].result)
+			continue;
+		assert_true(p.delivered);
+		assert_int_equal(p.length, rows[i].length);
+		assert_ptr_equal(p.payload, r + 1);
+	}
+}
+
 static void a_small_message_takes_one_unit(void **state)
 {
 	struct packet send = packet_of(OP_SEND_ONLY, 64), datagram = packet_of(TRANSPORT_UD | OP_SEND_ONLY, 64),
@@ -269,6 +301,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_packet_of_every_kind_comes_out_as_it_went_in),
 		cmocka_unit_test(a_message_that_is_delivered_has_no_payload),
+		cmocka_unit_test(or_all_of_it),
 		cmocka_unit_test(a_small_message_takes_one_unit),
 		cmocka_unit_test(a_reference_comes_out_as_it_went_in),
 		cmocka_unit_test(what_has_not_the_size_of_its_kind_is_refused),

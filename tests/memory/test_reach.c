@@ -683,6 +683,79 @@ static void a_message_goes_where_a_receive_is_shown(void **state)
 	munmap(at, LENGTH);
 }
 
+/* As engine/deliver.h does. */
+static void note_carried(struct reach_pair *to)
+{
+	to->receives.next++;
+	to->receives.carried = ++to->receives.psns;
+	to->receives.unstored = true;
+}
+
+static void a_record_carries_what_is_not_mapped(void **state)
+{
+	enum { LOCAL = 1 };
+	struct share_region region = {.access = LOCAL, .pd = PD, .iova = IOVA, .length = LENGTH};
+	struct reach_pair to = pair;
+	struct share *own = make_share(1);
+	char *at = fresh(LENGTH);
+	struct share_receive *ring;
+	struct share_qp *qp;
+	struct reach *self;
+	static const struct {
+		uint32_t key;
+		uint64_t length, bytes;
+		bool is_carried;
+	} rows[] = {
+		{1, LENGTH, REACH_CARRY_MOST, true},
+		{1, LENGTH, REACH_CARRY_MOST + 1, false},
+		{1, 64, 64, true},
+		{1, 64, 65, false},
+		{1, LENGTH + 1, LENGTH + 1, false},
+		{2, 64, 64, false},
+	};
+
+	reach_maps_nothing = true;
+	assert_int_equal(reach_self(&self, own), 0);
+	region.address = (uintptr_t)at;
+	share_open_region(own, REGION, key_of(1), &region);
+	share_open_qp(own, QP, 0, PD, PAIR);
+	qp = share_qp_entry(own, QP, &ring);
+	assert_true(reach_has_stored(self, &to));
+	for (int again = 0; again < 3; again++)
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+			show_receive(own, IOVA, (uint32_t)rows[i].length, key_of((uint8_t)rows[i].key));
+			assert_null(reach_deliver(self, &to, rows[i].bytes));
+			if (reach_carry(self, &to, rows[i].bytes) != rows[i].is_carried)
+				fail_msg("row %zu", i);
+			if (rows[i].is_carried)
+				reach_leave(self);
+			note_carried(&to);
+			assert_false(reach_has_stored(self, &to));
+			atomic_store(&qp->stored, to.receives.psns);
+			assert_true(reach_has_stored(self, &to));
+		}
+
+	/* a peer that has begun anew has stored nothing of what was delivered to it before */
+	show_receive(own, IOVA, 64, key_of(1));
+	assert_true(reach_carry(self, &to, 64));
+	reach_leave(self);
+	note_carried(&to);
+	qp->life++;
+	atomic_store(&qp->stored, to.receives.psns);
+	assert_false(reach_has_stored(self, &to));
+	reach_maps_nothing = false; /* what is mapped is carried no more */
+	qp->life--;
+	share_close_region(own, REGION);
+	share_open_region(own, REGION, key_of(1), &region);
+	show_receive(own, IOVA, 64, key_of(1));
+	assert_false(reach_carry(self, &to, 64));
+	assert_ptr_equal(deliver(self, &to, 64), at);
+	share_close_region(own, REGION);
+	reach_close(self);
+	share_destroy(own);
+	munmap(at, LENGTH);
+}
+
 static void a_child_of_fork_changes_nothing(void **state)
 {
 	struct share *own = make_share(1);
@@ -807,6 +880,7 @@ int main(void)
 		cmocka_unit_test(a_region_that_is_open_again_has_another_key),
 		cmocka_unit_test(who_comes_again_is_let_in_until_something_is_closed),
 		cmocka_unit_test(a_message_goes_where_a_receive_is_shown),
+		cmocka_unit_test(a_record_carries_what_is_not_mapped),
 		cmocka_unit_test(a_child_of_fork_changes_nothing),
 		cmocka_unit_test(threads_have_a_hazard_each_while_there_are_any),
 		cmocka_unit_test(both_ends_compute_the_same_pair),

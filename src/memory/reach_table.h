@@ -42,7 +42,8 @@ struct reach {
 	struct importer importer;
 };
 
-/* Makes the hazard counter of this thread odd. False: it has none, is in a child of fork(), or is not admitted. */
+/* Makes the hazard counter of this thread odd. False: it has none, is in a child of fork(), or is not admitted, or the
+ * local peer has died. */
 static inline bool reach_begin(struct reach *r)
 {
 	uint32_t hazard = hazard_number;
@@ -53,7 +54,8 @@ static inline bool reach_begin(struct reach *r)
 		return false;
 	/* acquire pairs with share_admit(): from then on the hazard counters belong to this process */
 	if (unlikely(atomic_load_explicit(&r->hazards->admitted, memory_order_acquire) !=
-		     atomic_load_explicit(&r->identity, memory_order_relaxed)))
+			     atomic_load_explicit(&r->identity, memory_order_relaxed) ||
+		     share_has_died(r->table)))
 		return false;
 	count = &r->hazards->hazard[hazard - 1].count;
 	if (unlikely(r->fenced)) {

@@ -64,6 +64,28 @@ uint64_t share_ipc(void)
 	return stat("/proc/self/ns/ipc", &st) ? 0 : st.st_ino;
 }
 
+/* A kernel that has no robust futexes says nothing: then the end of a connection does, somewhat later. */
+static void make_life(pthread_mutex_t *life)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(life, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+void share_begin_life(struct share *s)
+{
+	pthread_mutex_lock(&s->table->life);
+}
+
+void share_end_life(struct share *s)
+{
+	pthread_mutex_unlock(&s->table->life);
+}
+
 int share_create(struct share **made, uint16_t slot, uint32_t key_mix, uint32_t key_mask, uint64_t identity)
 {
 	struct share *s = calloc(1, sizeof(*s));
@@ -90,6 +112,7 @@ int share_create(struct share **made, uint16_t slot, uint32_t key_mix, uint32_t 
 	s->table->key_mask = key_mask;
 	s->table->barrier = s->takes_part;
 	s->table->ipc = share_ipc();
+	make_life(&s->table->life);
 	s->table->magic = SHARE_MAGIC;
 	s->arena = arena_get();
 	ptracer_allow();

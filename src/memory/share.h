@@ -16,6 +16,8 @@
 #ifndef UROCE_SHARE_H
 #define UROCE_SHARE_H
 
+#include <linux/futex.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -123,9 +125,12 @@ struct share_table {
 	_Atomic uint64_t closed; /* number of regions and QPs closed so far. While it is unchanged, all that visitors
 				    found open is open */
 	_Atomic uint32_t files_closed; /* number of files closed so far */
+	/* A robust mutex, which a thread of the process holds as long as the process lives. When it ends, however it
+	 * does, the kernel says so here before it tells anybody else: share_has_died(). */
+	_Alignas(CACHE_LINE) pthread_mutex_t life;
 	/* Visitors write only to the following two arrays, which are the other memfd. They have pages of their own for
 	 * every page size. */
-	char unused[65536 - 64];
+	char unused[65536 - CACHE_LINE - sizeof(pthread_mutex_t)];
 	struct share_visitor visitor[SHARE_SLOTS];
 	struct share_claims claims[SHARE_QUEUES];
 	struct share_qp qp[SHARE_QPS];
@@ -139,6 +144,13 @@ struct share_table {
 static_assert(offsetof(struct share_table, visitor) == 65536 && offsetof(struct share_table, claims) % 65536 == 0 &&
 		      offsetof(struct share_table, qp) % 65536 == 0,
 	      "pages");
+
+/* True once the process has ended; false if no thread has called share_begin_life(). */
+static inline bool share_has_died(const struct share_table *t)
+{
+	/* the first word of a mutex of glibc is the futex. Relaxed: who has been told of the end sees it */
+	return __atomic_load_n((const uint32_t *)&t->life, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED;
+}
 
 struct arena;
 
@@ -172,6 +184,10 @@ int share_create(struct share **made, uint16_t slot, uint32_t key_mix, uint32_t 
 void share_destroy(struct share *s);
 /* In a child after fork: closes the descriptors; only the struct stays. */
 void share_abandon(struct share *s);
+
+/* Of the thread whose end is that of the process, but for share_end_life(), which it calls if it ends before. */
+void share_begin_life(struct share *s);
+void share_end_life(struct share *s);
 
 /* Sets the function that is called, without locks, when a file is no longer exported (export.h), so that local peers
  * can be told to unmap it (reach.h). Set it before anything is opened. */

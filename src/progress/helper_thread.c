@@ -378,6 +378,8 @@ void *helper_main(void *arg)
 	pthread_setname_np(pthread_self(), "uroce");
 	prctl(PR_SET_TIMERSLACK, SLACK_PRECISE);
 	shorten_slice();
+	if (l->hca.share)
+		share_begin_life(l->hca.share);
 	/* acquire pairs with helper_fini() */
 	while (!atomic_load_explicit(&h->stop, memory_order_acquire)) {
 		int n = wait_events(h, events, step);
@@ -388,6 +390,8 @@ void *helper_main(void *arg)
 		if (looks)
 			step = look(l, step);
 	}
+	if (l->hca.share)
+		share_end_life(l->hca.share);
 	shareable_own_thread(-1);
 	return NULL;
 }

@@ -425,6 +425,32 @@ static void who_is_killed_inside_is_not_waited_for(void **state)
 	munmap(at, LENGTH);
 }
 
+/* Opens a region, and waits for its end. */
+static void live(struct share *own, struct reach *parent, int socket)
+{
+	struct shareable where;
+
+	share_begin_life(own);
+	open_region(own, fresh(LENGTH), 1, true, &where);
+	share_open_qp(own, QP, WRITE | READ, PD, PAIR);
+	tell(socket, 'o');
+	hear(socket, 'e');
+}
+
+static void who_has_died_is_not_visited_any_more(void **state)
+{
+	struct world w;
+	siginfo_t info;
+
+	begin(&w, live, true);
+	assert_true(hear(w.socket, 'o'));
+	assert_true(put(w.child, key_of(1), IOVA, "x", 1));
+	kill(w.pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)w.pid, &info, WEXITED | WNOWAIT), 0);
+	assert_false(put(w.child, key_of(1), IOVA, "x", 1));
+	end(&w, true);
+}
+
 static void another_in_its_place_starts_afresh(void **state)
 {
 	struct share *own = make_share(1), *other = make_share(2);
@@ -875,6 +901,7 @@ int main(void)
 		cmocka_unit_test(nor_by_threads),
 		cmocka_unit_test(closed_qps_are_left_alone),
 		cmocka_unit_test(who_is_killed_inside_is_not_waited_for),
+		cmocka_unit_test(who_has_died_is_not_visited_any_more),
 		cmocka_unit_test(another_in_its_place_starts_afresh),
 		cmocka_unit_test(one_settling_does_for_all_that_was_closed),
 		cmocka_unit_test(a_region_that_is_open_again_has_another_key),

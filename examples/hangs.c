@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 			cases[i].run(qp_create(sends, receives), qp_create(sends, receives));
 			return 0;
 		}
-	fprintf(stderr, "usage: hangs CASE, one of");
+	fprintf(stderr, "usage: hangs CASE, one of:\n");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		fprintf(stderr, " %s", cases[i].name);
 	fprintf(stderr, "\n");

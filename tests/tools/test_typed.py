@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce run` says which devices a program will see if a person has typed it at a terminal, and nothing else says so: not a
 script, not where the messages do not go to a terminal."""
-import fcntl, os, pty, struct, subprocess, sys, termios
+import fcntl, os, pty, re, struct, subprocess, sys, termios
 
 
 def check(what, good, *more):
@@ -29,7 +29,7 @@ def at_a_terminal(*command, columns=80, **environment):
         pass
     status = os.waitpid(child, 0)[1]
     check(" ".join(command), status == 0, status, shown)
-    return shown.decode().splitlines()
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
 
 
 DEVICES = {"UROCE_DEVICES": "127.0.0.1..127.0.0.8=mlx5_0"}
@@ -44,6 +44,11 @@ lines = at_a_terminal("uroce", "run", "--fault", "out SEND nth 3: drop", "true")
 check("nothing of the faults", not any("fired" in line for line in lines), lines)
 check("none", "none" in at_a_terminal("uroce", "run", "true", UROCE_DEVICES="nosuch")[-1])
 check("a script", at_a_terminal("sh", "-c", "uroce run echo it runs; echo end", **DEVICES) == ["it runs", "end"])
+for command in (["explain", "12"], ["explain", "0x1214"], ["explain", "IBV_WC_LOC_PROT_ERR"], ["devices"], ["help", "run"]):
+    lines = at_a_terminal("uroce", *command)
+    check("80 columns of " + " ".join(command), all(len(line) <= 80 for line in lines), lines)
+lines = at_a_terminal("sh", "-c", "uroce doctor; true")
+check("80 columns of doctor", len(lines) > 10 and all(len(line) <= 80 for line in lines), lines)
 said = subprocess.run(["uroce", "run", "echo", "it runs"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                       universal_newlines=True, start_new_session=True).stdout
 check("no terminal", said == "it runs\n", said)

@@ -41,6 +41,7 @@
 #define UDP_GRO 104
 #endif
 
+#define ADVICE	      25	/* column of texts */
 #define BUFFER_WANTED (4 << 20) /* bytes: size that the udp link requests */
 
 enum verdict {
@@ -66,7 +67,9 @@ static void doctor_print(enum verdict verdict, const char *what, const char *tex
 		const char *word;
 	} look[] = {[OK] = {GREEN, "ok"}, [WARN] = {YELLOW, "warn"}, [FAIL] = {RED, "FAIL"}};
 
-	printf("%s%-5s%s %-18s %s\n", style(look[verdict].style), look[verdict].word, style(PLAIN), what, text);
+	printf("%s%-5s%s %-18s ", style(look[verdict].style), look[verdict].word, style(PLAIN), what);
+	print_wrapped(stdout, text, ADVICE, ADVICE);
+	putchar('\n');
 }
 
 static void finding_add(enum verdict verdict, const char *what, const char *text)
@@ -104,10 +107,13 @@ static void advise(const char *format, ...)
 	if (vasprintf(&text, format, ap) < 0)
 		abort();
 	va_end(ap);
-	if (last)
+	if (last) {
 		cJSON_AddItemToArray(cJSON_GetObjectItem(last, "advice"), cJSON_CreateString(text));
-	else
-		printf("%25s%s%s%s\n", "", style(DIM), text, style(PLAIN));
+	} else {
+		printf("%*s%s", ADVICE, "", style(DIM));
+		print_wrapped(stdout, text, ADVICE, ADVICE);
+		printf("%s\n", style(PLAIN));
+	}
 	free(text);
 }
 

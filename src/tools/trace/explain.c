@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "tools/map.h"
 #include "tools/names.h"
 #include "tools/stat/hangs.h"
+#include "tools/terminal.h"
 #include "tools/trace/waits.h"
 
 static void explain_one(const struct cause_row *row)
@@ -58,14 +60,32 @@ static const struct {
 				      {CAUSE_NO_RECEIVE}},
 };
 
+/* Prints a line; on a terminal, in its width. */
+static void explain_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void explain_line(const char *format, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	print_wrapped(stdout, text, 0, 2);
+	putchar('\n');
+}
+
+static void explain_row(const char *what, const struct cause_row *row)
+{
+	explain_line("%s0x%03x %s: %s.", what, row->code, row->name, row->meaning);
+	explain_line("What to do: %s.", row->remedy);
+}
+
 static int explain_status(unsigned status)
 {
-	printf("%s (%u): %s.\n", status_name(status), status, statuses[status].meaning);
+	explain_line("%s (%u): %s.", status_name(status), status, statuses[status].meaning);
 	for (size_t i = 0; i < STATUS_CAUSES && statuses[status].cause[i]; i++) {
-		const struct cause_row *row = cause_find(statuses[status].cause[i]);
-
-		printf("\nvendor_err 0x%03x %s: %s.\nWhat to do: %s.\n", row->code, row->name, row->meaning,
-		       row->remedy);
+		putchar('\n');
+		explain_row("vendor_err ", cause_find(statuses[status].cause[i]));
 	}
 	return EXIT_SUCCESS;
 }
@@ -94,7 +114,7 @@ static const struct cause_row *cause_named(const char *name)
 
 static int explain_cause(const struct cause_row *row)
 {
-	printf("0x%03x %s: %s.\nWhat to do: %s.\n", row->code, row->name, row->meaning, row->remedy);
+	explain_row("", row);
 	return EXIT_SUCCESS;
 }
 

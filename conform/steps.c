@@ -50,6 +50,16 @@ static void response_rejected(void)
 	expect("status", e.status, 28);
 }
 
+static void connect_error(void)
+{
+	struct two t = make_two(RDMA_PS_TCP);
+
+	request(&t, 0);
+	bring(&t.a, &t.a, IBV_QPS_INIT, IBV_QPS_ERR);
+	accept_with(&t, 0);
+	event(near, RDMA_CM_EVENT_CONNECT_ERROR);
+}
+
 static void late_accept(void)
 {
 	struct two t = make_two(RDMA_PS_TCP);
@@ -205,6 +215,8 @@ static const struct row rows[] = {
 	 "CONNECT_RESPONSE; ESTABLISHED", response},
 	{"event/response-rejected", "IBTA 12.9.8.3; Linux core/cma.c: rdma_reject()",
 	 "connect without a queue pair; accept; the client rejects", "REJECTED, status 28", response_rejected},
+	{"event/connect-error", "rdma_get_cm_event(3)", "connect; the client's queue pair is moved to err; accept",
+	 "CONNECT_ERROR at the client", connect_error},
 	{"event/late-accept", "IBTA 12.9.8.4; Linux core/cma.c: cma_ib_req_handler(), MRA", "accept after 0.3 s",
 	 "ESTABLISHED at both", late_accept},
 	{"event/late-reject", "IBTA 12.9.8.4", "reject after 0.3 s", "REJECTED", late_reject},

@@ -67,6 +67,9 @@ def test_run():
 
 
 def test_check():
+    """ThreadSanitizer in uroce does not follow its copy by clone(2), which reports."""
+    if "libtsan" in os.environ["UROCE_PRELOAD"]:
+        return
     process = subprocess.Popen(["uroce", "check", "-o", "habits", "./hangs", "no-receive"], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True)
     check("it waits", process.stdout.readline() == "waiting\n")

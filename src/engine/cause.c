@@ -181,8 +181,8 @@ enum cause cause_of_failure(struct qp *qp, const struct wqe *w, enum ibv_wc_stat
 	}
 	cause = cause_of_request(qp, w, status, text);
 	cause_set(qp, cause);
-	cause_say(cause, "QP 0x%x: %s of %u bytes, wr_id 0x%" PRIx64 ", failed: %s", qp->base.qp_num,
-		  opcode_text(w->opcode), w->length, w->wr_id, text);
+	cause_say(cause, "QP 0x%x: %s of %u byte%s, wr_id 0x%" PRIx64 ", failed: %s", qp->base.qp_num,
+		  opcode_text(w->opcode), w->length, w->length == 1 ? "" : "s", w->wr_id, text);
 	return cause;
 }
 
@@ -223,8 +223,8 @@ static void say_lost(const struct qp *qp, const struct packet *p)
 			  from);
 	else
 		cause_say(CAUSE_MESSAGE_LOST,
-			  "QP 0x%x dropped a message of QP 0x%x: %u receives were posted, and all of them are consumed",
-			  qp->base.qp_num, from, qp->rq.tail);
+			  "QP 0x%x dropped a message of QP 0x%x: %u receive%s posted, and all of them are consumed",
+			  qp->base.qp_num, from, qp->rq.tail, qp->rq.tail == 1 ? " was" : "s were");
 }
 
 static enum cause say_access(struct qp *qp, uint32_t rkey, uint64_t va, uint64_t length, unsigned access)

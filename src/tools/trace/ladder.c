@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/names.h"
+#include "tools/paragraph.h"
 #include "tools/terminal.h"
 #include "tools/trace/life.h"
 #include "tools/trace/summary.h"
@@ -486,7 +487,7 @@ static void html_title(const struct ladder *l)
 {
 	const struct request *q = l->q;
 
-	fprintf(l->to, "<h2>%s of %u bytes, ", operation_name(q->opcode), q->length);
+	fprintf(l->to, "<h2>%s of %u byte%s, ", operation_name(q->opcode), q->length, plural(q->length));
 	html_text(l->to, conn_letters(l->j, l->conn));
 	fprintf(l->to, "</h2>\n<p class=dim>request %u of QP 0x%06x, wr_id 0x%" PRIx64, q->wqe, l->conn->qpn, q->wr_id);
 	if (q->when[POLLED] != NEVER)
@@ -526,7 +527,7 @@ static void html_sources(const struct joined *j, FILE *to)
 		html_text(to, s->host);
 		fputs(": ", to);
 		html_text(to, s->name);
-		fprintf(to, ", %" PRIu64 " records</p>\n", s->records);
+		fprintf(to, ", %" PRIu64 " record%s</p>\n", s->records, plural(s->records));
 	}
 }
 

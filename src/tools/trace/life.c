@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/names.h"
+#include "tools/paragraph.h"
 #include "tools/terminal.h"
 #include "wire/packet.h"
 
@@ -67,8 +68,8 @@ static void print_source(const struct source *s, const char *name, FILE *to)
 {
 	const char *slash = strrchr(s->name, '/');
 	char text[PATH_MAX + 512];
-	int n = snprintf(text, sizeof(text), "%s: %s, process %u on %s, %" PRIu64 " records",
-			 slash ? slash + 1 : s->name, s->program, s->pid, s->host, s->records);
+	int n = snprintf(text, sizeof(text), "%s: %s, process %u on %s, %" PRIu64 " record%s",
+			 slash ? slash + 1 : s->name, s->program, s->pid, s->host, s->records, plural(s->records));
 
 	if (s->overwritten)
 		n += snprintf(text + n, sizeof(text) - n, " (%" PRIu64 " older ones overwritten)", s->overwritten);
@@ -350,9 +351,9 @@ void print_title(const struct joined *j, const struct request *q, FILE *to)
 {
 	const struct conn *conn = &j->conns[q->conn];
 	char text[512];
-	int n = snprintf(text, sizeof(text), "%s%s of %u bytes%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64,
-			 style(BOLD), operation_name(q->opcode), q->length, style(PLAIN), conn_letters(j, conn), q->wqe,
-			 conn->qpn, q->wr_id);
+	int n = snprintf(text, sizeof(text), "%s%s of %u byte%s%s, %s: request %u of QP 0x%06x, wr_id 0x%" PRIx64,
+			 style(BOLD), operation_name(q->opcode), q->length, plural(q->length), style(PLAIN),
+			 conn_letters(j, conn), q->wqe, conn->qpn, q->wr_id);
 
 	if (q->when[POLLED] != NEVER)
 		n += snprintf(text + n, sizeof(text) - n, ", %s us from post to poll",

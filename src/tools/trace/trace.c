@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/map.h"
 #include "tools/names.h"
+#include "tools/paragraph.h"
 #include "tools/terminal.h"
 #include "tools/trace/views.h"
 #include "tools/trace/life.h"
@@ -147,7 +148,7 @@ static void print_requests(const struct joined *j, const struct filter *f, bool 
 	if (!j->request_count)
 		print_nothing_posted(j);
 	else if (!total)
-		printf("None of the %u requests matches.\n", j->request_count);
+		printf("None of the %u request%s matches.\n", j->request_count, plural(j->request_count));
 	else if (count < total)
 		printf("%sShown: the last %u of %u; --limit 0 shows all.%s\n\n", style(DIM), count, total,
 		       style(PLAIN));

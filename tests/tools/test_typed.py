@@ -44,7 +44,8 @@ lines = at_a_terminal("uroce", "run", "--fault", "out SEND nth 3: drop", "true")
 check("nothing of the faults", not any("fired" in line for line in lines), lines)
 check("none", "none" in at_a_terminal("uroce", "run", "true", UROCE_DEVICES="nosuch")[-1])
 check("a script", at_a_terminal("sh", "-c", "uroce run echo it runs; echo end", **DEVICES) == ["it runs", "end"])
-for command in (["explain", "12"], ["explain", "0x1214"], ["explain", "IBV_WC_LOC_PROT_ERR"], ["devices"], ["help", "run"]):
+for command in (["explain", "12"], ["explain", "0x1214"], ["explain", "IBV_WC_LOC_PROT_ERR"], ["devices"], ["help", "run"],
+                ["hostile", "-p", "-s", "3"]):
     lines = at_a_terminal("uroce", *command)
     check("80 columns of " + " ".join(command), all(len(line) <= 80 for line in lines), lines)
 lines = at_a_terminal("sh", "-c", "uroce doctor; true")

@@ -199,7 +199,8 @@ static void print_seed(uint64_t seed)
 	printf("# seed %" PRIu64 ": uroce run --hostile=%" PRIu64 "\n", seed, seed);
 	for (size_t i = 0; i < MANNERS; i++)
 		if (*rules.rule[i])
-			printf("%s%s\t# %s\n", is_variable(rules.rule[i]) ? "# " : "", rules.rule[i],
+			printf("%s%s%s# %s\n", is_variable(rules.rule[i]) ? "# " : "", rules.rule[i],
+			       terminal_columns() ? "\n    " : "\t", /* as a file of rules, it may be either */
 			       manners[i].permitted);
 }
 

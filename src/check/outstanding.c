@@ -10,6 +10,7 @@
 #include "check/pages.h"
 #include "check/queues.h"
 #include "check/request.h"
+#include "check/tuned.h"
 #include "check/watch.h"
 
 static struct list bringing;	  /* queues with READs or atomics; guarded by objects_lock */
@@ -107,13 +108,27 @@ void requests_take_back(struct object *o, uint32_t count, bool is_send)
 	}
 }
 
+/* Watches the first READ or atomic of the last requests, which this thread has posted, mostly in one list. */
+static void watch_one(const struct queues *q) REQUIRES(objects_lock)
+{
+	struct request *first = NULL;
+	uint32_t left = q->bringing ? WATCH_LIST : 0;
+
+	for (const struct list *l = q->sends.prev; left-- && l != &q->sends; l = l->prev) {
+		struct request *r = container_of(l, struct request, link);
+
+		if (r->poster != &thread)
+			break;
+		first = r->brings ? r : first;
+	}
+	if (first)
+		watch_begin(first);
+}
+
 /* A request may complete during its post, so its memory is taken from the program only now. */
 void requests_posted(struct queues *q)
 {
-	struct request *last = container_of(q->sends.prev, struct request, link);
-
-	if (q->bringing && last->poster == &thread)
-		watch_begin(last);
+	watch_one(q);
 	if (!pages_are_taken() && !(asan_is_there() && q->bringing))
 		return;
 	list_each_safe (l, &q->sends) {

@@ -24,6 +24,7 @@
 /* breakpoints: of a request that is watched: four system calls and some faults, 300 us in a virtual machine */
 #define WATCH_FIRST 64u	  /* first requests of a thread that are watched ... */
 #define WATCH_THEN  1024u /* ... then one in so many */
+#define WATCH_LIST  8u	  /* requests of a list among which one is chosen */
 #define WATCH_STACK 1024u /* bytes of the stack at an access; not measured */
 #define WATCH_ROOM  2u	  /* pages for accesses of one breakpoint: of locked memory, each user has 129 on most hosts */
 

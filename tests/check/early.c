@@ -71,6 +71,31 @@ static void read_is_read_early(bool wrong)
 	pair_close(&p);
 }
 
+/* Two of a list; the completion of the second is that of both. */
+static void first_of_two_is_read(bool wrong)
+{
+	struct ibv_sge sge[2];
+	struct ibv_send_wr wr[2], *bad;
+	struct pair p;
+
+	pair_open(&p, (struct want){0});
+	for (int i = 0; i < 2; i++) {
+		sge[i] = piece(&p.a, 64 * (uint32_t)i, 64);
+		wr[i] = (struct ibv_send_wr){.next = i ? NULL : &wr[1],
+					     .sg_list = &sge[i],
+					     .num_sge = 1,
+					     .opcode = IBV_WR_RDMA_READ,
+					     .send_flags = i ? IBV_SEND_SIGNALED : 0,
+					     .wr.rdma = {(uintptr_t)p.b.memory, p.b.mr->rkey}};
+	}
+	ZERO(ibv_post_send(p.a.qp, wr, &bad));
+	if (wrong)
+		seen = p.a.memory[0];
+	await(&p.a);
+	seen = p.a.memory[0];
+	pair_close(&p);
+}
+
 static void shared_receive_is_written_early(bool wrong)
 {
 	struct pair p;
@@ -228,6 +253,7 @@ const struct row watch_rows[] = {
 	{"receive_is_read", receive_is_read, "touched-in-flight", "receive_is_read"},
 	{"message_is_read_early", message_is_read_early, "touched-in-flight", "message_is_read_early"},
 	{"read_is_read_early", read_is_read_early, "touched-in-flight", "read_is_read_early"},
+	{"first_of_two_is_read", first_of_two_is_read, "touched-in-flight", "first_of_two_is_read"},
 	{"rest_of_receive_is_read", rest_of_receive_is_read, "touched-in-flight", "rest_of_receive_is_read"},
 	{"one_receive_is_read", one_receive_is_read, "touched-in-flight", "one_receive_is_read"},
 #endif
@@ -241,6 +267,7 @@ const struct row early_rows[] = {
 	{"receive_is_read", receive_is_read, "touched-in-flight", "receive"},
 	{"message_is_read_early", message_is_read_early, "touched-in-flight", "receive"},
 	{"read_is_read_early", read_is_read_early, "touched-in-flight", "post"},
+	{"first_of_two_is_read", first_of_two_is_read, "touched-in-flight", "first_of_two_is_read"},
 	{"shared_receive_is_written_early", shared_receive_is_written_early, "touched-in-flight", "receive"},
 	{"more_than_there_is", more_than_there_is, "outside-object", "post"},
 	{"freed_is_sent", freed_is_sent, "outside-object", "post"},

@@ -73,8 +73,6 @@ static bool is_due(const struct qp *qp, const struct packet *p)
 {
 	if (p->opcode == OPCODE_CNP || p->opcode == OPCODE_CREDIT_REQUEST || p->opcode == OPCODE_CREDIT_GRANT)
 		return false;
-	if (p->acknowledges)
-		return true;
 	/* a uroce keeps what comes before its turn */
 	if (opcode_info[p->opcode].flags & IS_REQUEST)
 		return (uint32_t)psn_diff(p->psn, psn(due(qp, true))) < SELECTIVE_PSNS;

@@ -267,7 +267,6 @@ static bool run_once(void)
 	n += receive_handover(l, now);
 	lock_drop(&l->receive);
 	n += run_ready(l, now);
-	n += delayed_ack_run(l, now);
 	n += run_timers(l, now);
 	return n;
 }

@@ -6,17 +6,6 @@
 #include "engine/owed.h"
 #include "wire/sack.h"
 
-/* Between local peers, puts the ACK into the last request of the tx batch. False: there is none. */
-static bool ack_along(struct qp *qp, struct tx_batch *batch)
-{
-	struct packet *last = batch->packets ? &batch->tx[batch->packets - 1].packet : NULL;
-
-	if (!last || !qp->req.lossless || !(flags_of(last) & IS_REQUEST))
-		return false;
-	responder_give_ack(qp, last);
-	return true;
-}
-
 /* Makes an ACK or NAK. */
 static bool ack_packet(struct qp *qp, struct tx_batch *batch, psn_t psn, uint8_t syndrome)
 {
@@ -64,9 +53,9 @@ bool responder_acknowledge(struct qp *qp, struct tx_batch *batch)
 			return true;
 		r->nak = 0;
 	}
-	if (responder_owes_ack(r, batch->delay_ack) && !ack_along(qp, batch))
-		if (!ack_packet(qp, batch, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
-			return true;
+	if (responder_owes_ack(r, batch->delay_ack) &&
+	    !ack_packet(qp, batch, r->ack_psn, SYNDROME_ACK | SYNDROME_NO_CREDITS))
+		return true;
 	if (r->cnp_owed) { /* the peer trusts it by its PSN: completer_congested() */
 		static const uint8_t reserved[16];
 		struct tx *tx = batch_packet(qp, batch, OPCODE_CNP, r->peer_is_uroce ? r->expected : psn(0));

@@ -300,10 +300,3 @@ void completer_receive(struct qp *qp, const struct packet *p, uint64_t now)
 		receive_response(qp, p, now);
 	completer_settle(qp);
 }
-
-void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now)
-{
-	trace(acknowledged, qp->base.qp_num, psn.v, SYNDROME_ACK, 0, OP_ACKNOWLEDGE, 0);
-	receive_ack(qp, psn, SYNDROME_ACK, now);
-	completer_settle(qp);
-}

@@ -9,8 +9,6 @@
 
 /* Takes an ACK, a NAK or a response. */
 void completer_receive(struct qp *qp, const struct packet *p, uint64_t now);
-/* Takes the acknowledgement up to this PSN that a local peer's request carries. */
-void completer_acknowledged(struct qp *qp, psn_t psn, uint64_t now);
 /* Takes a congestion notification: halves the window, once per round trip. The PSN is 0 (annex A17); from uroce, the
  * expected one, so that only an observer of the flow can forge it. */
 void completer_congested(struct qp *qp, psn_t psn);

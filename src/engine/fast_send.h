@@ -134,10 +134,6 @@ FAST_INLINE bool engine_fast_send(struct qp *qp, const struct ibv_send_wr *wr, s
 	p->dest_qpn = qp->attr.dest_qp_num;
 	p->psn = r->next;
 	p->imm = wr->imm_data;
-	p->acknowledges = false;
-	p->acknowledged = psn(0);
-	if (responder_owes_ack(&qp->resp, false))
-		responder_give_ack(qp, p);
 
 	if (hooks_any())
 		fast_trace_send(qp, w);
@@ -199,8 +195,7 @@ FAST_INLINE bool engine_fast_datagram(struct qp *qp, const struct ibv_send_wr *w
 	}
 	p->pieces = 0;
 	p->solicited = flags & IBV_SEND_SOLICITED;
-	p->becn = p->ack_request = p->acknowledges = false;
-	p->acknowledged = psn(0);
+	p->becn = p->ack_request = false;
 	p->dest_qpn = to->qpn;
 	p->psn = r->next;
 	p->imm = wr->imm_data;

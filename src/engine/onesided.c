@@ -477,8 +477,8 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *rest;
 
-	/* an owed ACK leaves with the requests that take the queue; and packets come after what records have carried */
-	if (unlikely(qp->resp.ack != ACK_NONE || !reach_has_stored(qp->reach, &qp->reach_pair)))
+	/* packets come after what records have carried */
+	if (unlikely(!reach_has_stored(qp->reach, &qp->reach_pair)))
 		return wr;
 	do {
 		if (unlikely(!onesided_fits(&qp->sq)))

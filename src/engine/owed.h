@@ -11,8 +11,7 @@
 #include "object/early.h"
 #include "object/qp.h"
 
-/* True if the QP has nothing to send except perhaps an ACK, which may wait to travel with a request. After the fast
- * path of engine_receive(). */
+/* True if the QP has nothing to send except perhaps an ACK, which may wait. After the fast path of engine_receive(). */
 static inline bool engine_owes_ack_alone(const struct qp *qp) REQUIRES(qp->lock)
 {
 	const struct requester *r = &qp->req;
@@ -38,17 +37,6 @@ static inline bool responder_owes_ack(const struct responder *r, bool delay)
 		return r->ack;
 	return r->ack >= ACK_ASKED && (r->ack == ACK_URGENT || r->inbound == INBOUND_NONE) &&
 	       (!delay || r->unacked >= ACK_PROMPT);
-}
-
-/* Puts a due acknowledgement into a request that leaves, between local peers. */
-static inline void responder_give_ack(struct qp *qp, struct packet *request)
-{
-	struct responder *r = &qp->resp;
-
-	trace(acknowledge, qp->base.qp_num, qp->attr.dest_qp_num, r->ack_psn.v, SYNDROME_ACK, r->msn, 0);
-	request->acknowledges = true;
-	request->acknowledged = r->ack_psn;
-	responder_owes_nothing(r);
 }
 
 /* Notes that a packet is refused. Another refusal while a gap is open leaves the gap as it is, until

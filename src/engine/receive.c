@@ -232,8 +232,7 @@ static inline bool fast_receive_rc(struct qp *qp, const struct packet *p, uint64
 	if (p->opcode == OP_ACKNOWLEDGE)
 		return (p->syndrome & SYNDROME_KIND) == SYNDROME_ACK && fast_acknowledge(qp, p->psn, now, poller);
 	return (p->opcode == OP_SEND_ONLY || p->opcode == OP_SEND_ONLY_IMM || p->opcode == OP_WRITE_ONLY_IMM) &&
-	       fast_may_take(qp, p) && (!p->acknowledges || fast_acknowledge(qp, p->acknowledged, now, poller)) &&
-	       fast_take(qp, p, poller);
+	       fast_may_take(qp, p) && fast_take(qp, p, poller);
 }
 
 /* fast_store() for a datagram. */
@@ -430,10 +429,6 @@ static bool is_in_sequence(const struct qp *qp, const struct packet *p)
 
 static void receive_request(struct qp *qp, const struct packet *p, uint64_t now) REQUIRES(qp->lock)
 {
-	if (p->acknowledges && qp->state != IBV_QPS_RTR)
-		completer_acknowledged(qp, p->acknowledged, now);
-	if (unlikely(qp->state == IBV_QPS_ERR))
-		return; /* the request that waited to fail was the next to complete */
 	if (unlikely(qp->base.qp_type == IBV_QPT_XRC_SEND))
 		return; /* the packet only asks */
 	if (qp->state == IBV_QPS_RTR && !qp->comm_est && (is_in_sequence(qp, p) || !is_reliable(qp))) {

@@ -164,8 +164,6 @@ void engine_refuse(struct qp *qp, const struct packet *p, uint8_t syndrome, uint
 
 	if (check_psn(qp, p) != ACCEPT || !qp_is_receiving(qp))
 		return; /* the packet would not be executed either */
-	if (p->acknowledges && qp->state != IBV_QPS_RTR)
-		completer_acknowledged(qp, p->acknowledged, now);
 	if ((syndrome & SYNDROME_KIND) == SYNDROME_RNR) {
 		qp->resp.nak_psn = qp->resp.expected;
 		qp->resp.nak = syndrome;

@@ -16,8 +16,8 @@ struct record {
 	uint32_t bytes; /* ... of all of it: struct ring_mark */
 	uint8_t opcode, flags, traffic_class, zero;
 	uint32_t qpn, psn;
-	uint32_t word; /* immediate data, the key to invalidate, or syndrome and MSN */
-	uint32_t ack;  /* if it acknowledges too: up to this PSN */
+	uint32_t word;	   /* immediate data, the key to invalidate, or syndrome and MSN */
+	uint32_t position; /* of a message that is delivered: of its receive */
 };
 static_assert(sizeof(struct record) == 32, "half a cache line");
 
@@ -25,11 +25,9 @@ enum record_flag {
 	RECORD_SOLICITED = 1 << 0,
 	RECORD_ACK_REQUEST = 1 << 1,
 	RECORD_BECN = 1 << 2,
-	RECORD_ACKNOWLEDGES = 1 << 3,
-	RECORD_REFERENCE = 1 << 4,  /* behind the header stands where the payload lies */
-	RECORD_UNMIGRATED = 1 << 5, /* MigReq is clear, which it seldom is */
-	RECORD_DELIVERED = 1 << 6,  /* the bytes are in place, or behind the record: `psn` is their number, `ack` the
-				       receive's position */
+	RECORD_REFERENCE = 1 << 3,  /* behind the header stands where the payload lies */
+	RECORD_UNMIGRATED = 1 << 4, /* MigReq is clear, which it seldom is */
+	RECORD_DELIVERED = 1 << 5,  /* the bytes are in place, or behind the record: `psn` is their number */
 };
 
 /* READs, atomics, WRITEs. */
@@ -69,13 +67,12 @@ static inline __attribute__((always_inline)) void record_put_common(struct recor
 {
 	r->opcode = p->opcode;
 	r->flags = (p->solicited ? RECORD_SOLICITED : 0) | (p->ack_request ? RECORD_ACK_REQUEST : 0) |
-		   (p->becn ? RECORD_BECN : 0) | (p->acknowledges ? RECORD_ACKNOWLEDGES : 0) |
-		   (p->pieces ? RECORD_REFERENCE : 0);
+		   (p->becn ? RECORD_BECN : 0) | (p->pieces ? RECORD_REFERENCE : 0);
 	r->traffic_class = traffic_class;
 	r->qpn = p->dest_qpn;
 	r->psn = p->psn.v;
 	r->word = word;
-	r->ack = p->acknowledged.v;
+	r->position = 0;
 }
 
 /* The same as record_put() of a SEND or WRITE that begins and ends a message on RC, with immediate data or not, and of
@@ -106,7 +103,7 @@ static inline __attribute__((always_inline)) void record_put_delivered(void *at,
 	r->qpn = p->dest_qpn;
 	r->psn = p->length;
 	r->word = p->imm;
-	r->ack = p->position;
+	r->position = p->position;
 }
 
 /* Bytes before the payload; `flags`: of the opcode. */
@@ -134,9 +131,7 @@ static inline __attribute__((always_inline)) void record_get_brief(const struct 
 	p->opcode = opcode;
 	p->solicited = flags & RECORD_SOLICITED;
 	p->ack_request = flags & RECORD_ACK_REQUEST;
-	p->acknowledges = flags & RECORD_ACKNOWLEDGES;
 	p->delivered = false;
-	p->acknowledged = psn(r->ack);
 	p->dest_qpn = r->qpn & QPN_MASK;
 	p->psn = psn(r->psn);
 	p->imm = r->word;
@@ -173,10 +168,10 @@ static inline __attribute__((always_inline)) int record_get_delivered(const stru
 	if (unlikely(opcode != OP_SEND_ONLY && opcode != OP_SEND_ONLY_IMM && opcode != OP_WRITE_ONLY_IMM))
 		return -EBADMSG;
 	record_get_brief(r, opcode, flags, p);
-	p->ack_request = p->acknowledges = false;
+	p->ack_request = false;
 	p->delivered = true;
 	p->psn = psn(0);
-	p->position = r->ack;
+	p->position = r->position;
 	p->length = p->dma_length = *(const volatile uint32_t *)&r->psn; /* once, as in record_byte() */
 	p->payload = NULL;
 	if (likely(bytes == sizeof(*r)))

@@ -229,7 +229,7 @@ void helper_flush(struct loop *l)
 
 	atomic_store_explicit(&h->flush, true, memory_order_release); /* pairs with serve_kick() */
 	kick(h);
-	for (int i = 0; i < 200 && (has_ready(l) || has_delayed_ack(l)); i++)
+	for (int i = 0; i < 200 && has_ready(l); i++)
 		nanosleep(&(struct timespec){.tv_nsec = 100 * USEC}, NULL);
 }
 

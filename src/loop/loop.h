@@ -128,9 +128,6 @@ struct waiting {
 	const void *thread; /* the thread that armed `fd` */
 	uint32_t others;    /* number of waitfds that this thread has armed since */
 	uint32_t apart;	    /* arms left that join no descriptor */
-	uint32_t spare;	    /* ACKs left that leave before the thread sleeps, as one has waited for an answer in vain */
-	uint32_t doubt;	    /* value of `spare` after the last such wait */
-	uint64_t left_at;   /* ns: time at which an ACK began to wait for an answer */
 };
 
 #define AT_WORK (UINT64_MAX / 2) /* later than every real time */
@@ -146,11 +143,6 @@ struct loop {
 	uint32_t processors;
 
 	_Alignas(CACHE_LINE) struct lock receive; /* rx ownership: the thread that holds this lock receives */
-	/* A QP with a local peer, whose ACK is delayed. The ACK leaves with the next post, or with the next poll that
-	 * brings nothing for the QP, so that traffic in both directions need not enter and leave the ready list. Set by
-	 * the rx owner, cleared by any thread. Relaxed: helper_ready() explains the order. */
-	_Atomic(struct qp *) delayed_ack;
-	bool delayed_ack_again;	 /* set again since this poll began. Guarded by `receive` */
 	_Atomic uint32_t offers; /* count of sched_yield() calls by threads that poll in vain. Relaxed: a hint */
 	/* ns: times at which an application thread last made progress, and last sent what it posted; AT_WORK: one is
 	 * sending now. Relaxed: hints for the helper, which stays out of the way. */
@@ -205,15 +197,6 @@ static inline bool has_ready(struct loop *l)
 {
 	/* a hint: the thread that puts a QP there also calls helper_ready() */
 	return atomic_load_explicit(&l->hca.has_ready, memory_order_relaxed);
-}
-
-/* True if an ACK is delayed until the next post. A hint. */
-static inline bool has_delayed_ack(struct loop *l)
-{
-	/* acquire pairs with delayed_ack_set(): the QP may be new */
-	struct qp *qp = atomic_load_explicit(&l->delayed_ack, memory_order_acquire);
-
-	return qp && atomic_load_explicit(&qp->loop.ack_is_delayed, memory_order_relaxed);
 }
 
 /* Guards the fields that say so. */

@@ -13,22 +13,17 @@
 
 const struct checker *checker;
 
-static_assert(offsetof(struct qp, lock) < offsetof(struct qp, loop.ack_is_delayed),
-	      "clear() goes from one to the other");
-
 static void clear_part(struct qp *qp, size_t begin, size_t end)
 {
 	memset((char *)qp + begin, 0, end - begin);
 }
 
 /* Clears a QP under its lock, which stays as it is: the memory may hold an earlier QP, and a thread may still be
- * checking its lock. `ack_is_delayed` is read without the lock, so it is stored atomically. */
+ * checking its lock. */
 static void qp_clear(struct qp *qp) REQUIRES(qp->lock)
 {
 	clear_part(qp, 0, offsetof(struct qp, lock));
-	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), offsetof(struct qp, loop.ack_is_delayed));
-	clear_part(qp, offsetof(struct qp, loop.ack_is_delayed) + sizeof(qp->loop.ack_is_delayed), sizeof(*qp));
-	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed); /* a hint: see qp.h */
+	clear_part(qp, offsetof(struct qp, lock) + sizeof(qp->lock), sizeof(*qp));
 	list_init(&qp->ready);
 	list_init(&qp->settles);
 }

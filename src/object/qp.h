@@ -235,8 +235,6 @@ struct rss;
 struct qp_loop {
 	/* The QP is in hca->ready, or was taken out by a thread that is going to run it. */
 	bool is_ready;
-	/* The ACK is delayed: loop->delayed_ack. Relaxed: written under `lock`, else a hint. */
-	_Atomic bool ack_is_delayed;
 	/* UD: no copies of its own multicasts are received; raw: none of this host. Constant. */
 	bool no_multicast_loop;
 	uint32_t tick;	   /* tick of the last send */

@@ -132,8 +132,6 @@ static bool corrupt_header(struct packet *p, uint64_t bit)
 	p->mtu = was.mtu;
 	p->to = was.to;
 	p->traffic_class = was.traffic_class;
-	p->acknowledges = was.acknowledges;
-	p->acknowledged = was.acknowledged;
 	p->brief = false;
 	return !p->length || opcode_info[p->opcode].flags & HAS_PAYLOAD;
 }

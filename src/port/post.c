@@ -103,8 +103,6 @@ NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_packe
 		return wr;
 	}
 	qp->loop.sent_to = peer->tx_ring.at;
-	/* an ACK that was due has left with the first request */
-	atomic_store_explicit(&qp->loop.ack_is_delayed, false, memory_order_relaxed);
 	post_leave(peer);
 	if (!engine_fast_is_timed(qp))
 		begin_timer(loop_of(qp), qp);
@@ -190,14 +188,6 @@ NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_carri
 	return rest;
 }
 
-/* Sends the ACK that is owed, ahead of a message that cannot carry it: who waits for the answer to a request may expect
- * to see its completion first. */
-static __attribute__((noinline)) void acknowledge_first(struct qp *qp) REQUIRES(qp->lock)
-{
-	delayed_ack_clear(qp);
-	run_qp(loop_of(qp), qp, clock_about(), false);
-}
-
 /* The row for SENDs, and WRITEs with immediate data. */
 /* called by the post table, with qp->lock held */
 NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_send_wr *wr)
@@ -208,8 +198,6 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_ring(struct qp *qp, struct ibv_
 
 	if (unlikely(!peer))
 		return wr;
-	if (unlikely(qp->resp.ack != ACK_NONE) && deliver_may(qp))
-		acknowledge_first(qp);
 	while (rest && deliver_may(qp) && likely(!deliver_carries(qp)) && (wr = post_delivered(qp, peer, rest)) != rest)
 		rest = wr;
 	if (unlikely(rest && deliver_carries(qp)))
@@ -298,7 +286,6 @@ NO_LOCK_ANALYSIS static struct ibv_send_wr *post_udp(struct qp *qp, struct ibv_s
 		payload += packet_bytes(packet);
 	}
 	transmit(port->link, tx, count);
-	delayed_ack_clear(qp);
 	set_deadline(l, qp);
 	atomic_store_explicit(&l->last_post, now, memory_order_relaxed);
 	return wr;

@@ -55,20 +55,17 @@ static inline void rx_has_qp(const struct rx *rx) ASSERTS(rx->qp->lock)
 	lock_by_token(&rx->qp->lock);
 }
 
-/* run_qp() for a QP whose packets were all taken by the fast path. At most an ACK is due, which may wait; no deadline
- * has become earlier. */
+/* run_qp() for a QP whose packets were all taken by the fast path: no deadline has become earlier. By UDP an ACK that
+ * is due alone may wait: a polling thread may be about to post an answer, with which it leaves as a train. */
 static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
-	if (unlikely(!engine_owes_ack_alone(qp)))
+	if (qp->req.lossless || unlikely(!engine_owes_ack_alone(qp)))
 		run_qp(l, qp, now ?: clock_about(), true);
-	else if (qp->resp.ack < ACK_ASKED)
-		delayed_ack_clear(qp);
-	else if (!delayed_ack_set(l, qp))
+	else if (qp->resp.ack >= ACK_ASKED)
 		make_ready(l, qp);
 }
 
-/* Runs and unlocks the QP. A polling thread may be about to post an answer, with which the ACK leaves. A datagram
- * leaves nothing to send. */
+/* Runs and unlocks the QP. A datagram leaves nothing to send. */
 static __attribute__((noinline)) void rx_leave_qp(struct rx *rx) REQUIRES(rx->loop->receive)
 {
 	rx_has_qp(rx);

@@ -253,16 +253,14 @@ static bool send_all(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack
 	return !w->batch.full;
 }
 
-void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool delay_ack)
+void run_qp(struct loop *l, struct qp *qp, uint64_t now, bool may_delay_ack)
 {
-	bool all = true;
+	bool delay_ack = may_delay_ack && !qp->req.lossless, all = true;
 
 	if (engine_has_work(qp, delay_ack) || unlikely(qp->req.changing))
 		all = send_all(l, qp, now, delay_ack);
 	set_deadline(l, qp);
-	if (!delay_ack || !all || !engine_has_work(qp, false))
-		delayed_ack_clear(qp);
-	else if (!delayed_ack_set(l, qp))
+	if (delay_ack && all && engine_has_work(qp, false))
 		make_ready(l, qp);
 }
 
@@ -292,21 +290,6 @@ static struct qp *pop_ready(struct hca *hca)
 	return link ? container_of(link, struct qp, ready) : NULL;
 }
 
-bool delayed_ack_run(struct loop *l, uint64_t now)
-{
-	/* acquire pairs with delayed_ack_set(): the QP may be new */
-	struct qp *qp = atomic_exchange_explicit(&l->delayed_ack, NULL, memory_order_acquire);
-
-	if (!qp)
-		return false;
-	/* the QP may have been destroyed: as in run_ready() */
-	lock_take(&qp->lock);
-	if (qp->alive)
-		run_qp(l, qp, now, false);
-	lock_drop(&qp->lock);
-	return true;
-}
-
 /* Settles QPs (settle.h). If another thread receives, it may not look here again: the helper does, before it sleeps. */
 static void run_settling(struct loop *l)
 {
@@ -326,7 +309,7 @@ static void run_settling(struct loop *l)
 bool run_ready(struct loop *l, uint64_t now)
 {
 	struct qp *qp;
-	uint32_t n = has_delayed_ack(l) && delayed_ack_run(l, now);
+	uint32_t n = 0;
 
 	for (; n < READY_BATCH && has_ready(l) && (qp = pop_ready(&l->hca)); n++) {
 		/* the QP may have been destroyed since, and the memory be another QP's: running that does no harm */

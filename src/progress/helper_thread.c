@@ -74,7 +74,7 @@ static void arm(struct loop *l)
 		helper_arm_port(h, l->port[i]);
 	arm_doorbell(l);
 	lock_drop(&l->receive);
-	if (has_ready(l) || has_delayed_ack(l) || atomic_load_explicit(&l->settle_missed, memory_order_relaxed))
+	if (has_ready(l) || atomic_load_explicit(&l->settle_missed, memory_order_relaxed))
 		helper_set_timer(h, clock_now() + READY_DELAY);
 	helper_set_timer(h, timers_next(&l->hca.timers));
 }
@@ -200,7 +200,7 @@ static bool work(struct loop *l, uint64_t start)
 static bool is_spared(struct loop *l, uint64_t now)
 {
 	struct helper *h = &l->helper;
-	bool spared = waitfd_receives(l, h->looked, now);
+	bool spared = waitfd_receives(l, h->looked);
 
 	h->looked = now;
 	if (spared)

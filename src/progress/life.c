@@ -207,7 +207,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	await_receiver(l);
 	if (hook_is_on(HOOK_FAULT))
 		faults_release_all(l);
-	if (has_ready(l) || has_delayed_ack(l))
+	if (has_ready(l))
 		helper_flush(l);
 	loop_pass_on(l);
 	for (uint32_t i = 0; uroce_log_on(LOG_DEBUG) && i < l->ports; i++)

@@ -18,21 +18,10 @@
 #include "port/run.h"
 #include "progress/tuned.h"
 
-/* True if an ACK waits for a post. Forgets one that has left, as only the rx owner may. */
-static bool look_for_delayed_ack(struct loop *l) REQUIRES(l->receive)
-{
-	if (has_delayed_ack(l))
-		return true;
-	if (atomic_load_explicit(&l->delayed_ack, memory_order_relaxed))
-		atomic_store_explicit(&l->delayed_ack, NULL, memory_order_relaxed);
-	return false;
-}
-
 /* One poll. Returns an amount of work: packets, or many for other things. `seen`: ns, about the time; set to the time
  * at which something came. `flush`: waiting requests are sent. */
 static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_poller *poller)
 {
-	bool delayed_ack = false;
 	uint32_t n = 0;
 
 	if (unlikely(atomic_load_explicit(&l->local.expected, memory_order_relaxed)))
@@ -40,15 +29,10 @@ static uint32_t poll_once(struct loop *l, uint64_t *seen, bool flush, struct cq_
 	if (unlikely(flush && has_ready(l)))
 		n = run_ready(l, *seen = clock_now()) ? STALE_AFTER : 0;
 	if (lock_try(&l->receive)) {
-		delayed_ack = look_for_delayed_ack(l) && flush;
-		l->delayed_ack_again = false;
 		n += receive_all(l, seen, poller);
 		local_unstick(l);
-		delayed_ack &= !l->delayed_ack_again;
 		lock_drop(&l->receive);
 	}
-	if (unlikely(delayed_ack))
-		n += delayed_ack_run(l, clock_about());
 	if (unlikely(timers_next(&l->hca.timers) <= *seen))
 		n += run_timers(l, clock_now()) ? STALE_AFTER : 0;
 	return n;
@@ -196,7 +180,7 @@ static bool leaves_waiting(struct watch *w)
 
 /* Polls the rings of local peers only, as nothing falls due between two looks at the clock. False if something waits
  * that needs a full poll; *any: something has come. */
-static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_poller *poller, bool *any)
+static bool poll_rings(struct loop *l, struct watch *w, struct cq_poller *poller, bool *any)
 {
 	bool all;
 
@@ -214,7 +198,7 @@ static bool poll_rings(struct loop *l, struct watch *w, bool busy, struct cq_pol
 		w->glances -= min_of(w->glances, FOUND_GLANCES);
 		watch_found(w);
 	}
-	return all && (*any || busy || !has_delayed_ack(l));
+	return all;
 }
 
 /* Polls. `busy`: the thread has other work. */
@@ -229,7 +213,7 @@ static bool poll_loop(bool busy, struct cq_poller *poller)
 
 	if (unlikely(!l))
 		return false;
-	if (likely(poll_rings(l, w, busy, poller, &any)))
+	if (likely(poll_rings(l, w, poller, &any)))
 		return any;
 	now = w->glances ? w->seen : glance(w);
 	atomic_store_explicit(&l->last_poll, AT_WORK, memory_order_relaxed); /* hints for the helper */

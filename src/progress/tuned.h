@@ -61,12 +61,9 @@
 #define SLICE	     (100 * USEC)	/* ns of a slice, so that the woken helper preempts a thread that spins */
 
 /* descriptors of channels */
-#define WAITFD_OTHERS  64	  /* arms of other waitfds of the thread, after which one of them is joined */
-#define WAITFD_APART   1024	  /* arms without a joined one, after two threads armed one each */
-#define WAITFD_TRIES   8	  /* looks for what came while the thread armed */
-#define WAITFD_VAIN    (1 * MSEC) /* ns that an ACK waited in vain for an answer */
-#define WAITFD_AT_ONCE 16u	  /* ACKs that leave at once after such a wait */
-#define WAITFD_MOST    4096u	  /* the same at most; doubled each time */
+#define WAITFD_OTHERS 64   /* arms of other waitfds of the thread, after which one of them is joined */
+#define WAITFD_APART  1024 /* arms without a joined one, after two threads armed one each */
+#define WAITFD_TRIES  8	   /* looks for what came while the thread armed */
 
 #define EXIT_TRIES     1000	    /* yields of exit() while another thread receives */
 #define HANDLERS_FRESH (100 * MSEC) /* ns until signal handlers are read again, which takes 4 us */

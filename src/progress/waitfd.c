@@ -76,58 +76,29 @@ static void receive_what_rang(struct loop *l) REQUIRES(l->receive)
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
 }
 
-/* True if an ACK that is due leaves before the thread sleeps. It may wait for the answer, which the thread may post
- * only now that it has armed: sent alone it would wake the peer for nothing. It leaves at once if others have waited in
- * vain. */
-static bool sends_ack(struct loop *l, uint64_t now) REQUIRES(l->receive)
+bool waitfd_receives(struct loop *l, uint64_t since)
 {
-	struct waiting *at = &l->waiting;
-
-	if (!has_delayed_ack(l))
-		return false;
-	if (at->spare) {
-		at->spare--;
-		return true;
-	}
-	at->left_at = now;
-	return false;
-}
-
-static void doubt(struct waiting *at)
-{
-	at->doubt = min_of(max_of(2 * at->doubt, WAITFD_AT_ONCE), WAITFD_MOST);
-	at->spare = at->doubt;
-	at->left_at = 0;
-}
-
-bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now)
-{
-	struct waiting *at = &l->waiting;
-	bool joined, receives;
+	bool receives;
 
 	lock_take(&l->receive);
-	joined = at->fd;
-	receives = atomic_load_explicit(&l->last_poll, memory_order_relaxed) > since; /* a hint */
-	if (joined && !receives && has_delayed_ack(l) && at->left_at && now - at->left_at >= WAITFD_VAIN)
-		doubt(at);
+	receives = l->waiting.fd && atomic_load_explicit(&l->last_poll, memory_order_relaxed) > since; /* a hint */
 	lock_drop(&l->receive);
-	return joined && receives;
+	return receives;
 }
 
 void waitfd_arm(struct waitfd *w)
 {
 	struct loop *l = w->loop;
 	bool sends = true, more = false;
-	uint64_t now;
 
 	if (loop_is_inert(l))
 		return;
 	lock_take(&l->receive);
 	if (waitfd_join(l, w)) {
-		now = clock_now();
 		more = local_sleep(l);
-		sends = has_ready(l) || sends_ack(l, now);
-		atomic_store_explicit(&l->last_poll, now, memory_order_relaxed); /* a hint for the helper */
+		sends = has_ready(l);
+		/* a hint for the helper */
+		atomic_store_explicit(&l->last_poll, clock_now(), memory_order_relaxed);
 	}
 	lock_drop(&l->receive);
 	if (sends)
@@ -172,7 +143,7 @@ void waitfd_send(struct waitfd *w)
 {
 	struct loop *l = w->loop;
 
-	if (!loop_is_inert(l) && (has_ready(l) || has_delayed_ack(l)))
+	if (!loop_is_inert(l) && has_ready(l))
 		run_ready(l, clock_now());
 }
 

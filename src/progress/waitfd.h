@@ -22,11 +22,11 @@ struct loop;
 /* Sets the fields of a waitfd with the epoll instance `fd`. */
 void waitfd_init(struct waitfd *w, int fd, struct hca *hca);
 /* Arms the waitfd, when an event is requested: the calling thread may wait for the descriptor next. Joins it, receives
- * what has come, and sends what waits, except an ACK that may leave with an answer. */
+ * what has come, and sends what waits. */
 void waitfd_arm(struct waitfd *w);
 /* Receives what may have made the descriptor readable. False: the waitfd is not joined. */
 bool waitfd_look(struct waitfd *w);
-/* Sends waiting requests and ACKs, as nothing has come that the thread might answer. */
+/* Sends what waits, as nothing has come that the thread might answer. */
 void waitfd_send(struct waitfd *w);
 /* Stops past rings from making the descriptor readable: after waitfd_look(), before the thread waits again. True:
  * something has come, so that another waitfd_look() is due. */
@@ -43,6 +43,6 @@ bool waitfd_forget(struct waitfd *w);
 void waitfd_part(struct waitfd *w);
 
 /* True if a thread that waits for a descriptor by itself has received since that time, in ns. For the helper. */
-bool waitfd_receives(struct loop *l, uint64_t since, uint64_t now);
+bool waitfd_receives(struct loop *l, uint64_t since);
 
 #endif

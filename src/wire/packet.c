@@ -93,7 +93,7 @@ int packet_parse(struct packet *p, const uint8_t *bytes, size_t length)
 	qpn = from_be32(bth->qpn);
 	word = from_be32(bth->psn);
 	p->opcode = bth->opcode;
-	p->acknowledges = p->delivered = false;
+	p->delivered = false;
 	p->solicited = bth->flags & BTH_SOLICITED;
 	p->migrated = bth->flags & BTH_MIGRATED;
 	p->ack_request = word & BTH_ACK_REQUEST;

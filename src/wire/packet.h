@@ -130,14 +130,10 @@ struct packet {
 	uint8_t traffic_class; /* traffic class of the IP header with ECN; 0: unknown */
 	uint32_t mtu;	       /* bytes that the link carries in a packet, if not the path MTU; else 0 */
 	const uint8_t *to;     /* the destination address, 16 bytes */
-	/* The request also acknowledges requests of the other direction, up to a PSN, to save a packet. Between local
-	 * peers only. */
-	bool acknowledges;
 	/* Between local peers: the message is done for its sender, and takes no PSN. Its bytes are where the receive at
 	 * `position` says, or, if there is a payload, belong there. */
 	bool delivered;
 	bool brief; /* from a ring: record_get_rest() fills in what the fast path does not use */
-	psn_t acknowledged;
 	uint32_t position;
 	uint16_t pkey;
 	uint32_t dest_qpn;

@@ -20,8 +20,6 @@ static struct packet packet_of(uint8_t opcode, uint32_t length)
 			       .solicited = opcode & 1,
 			       .ack_request = !(opcode & 1),
 			       .becn = opcode == OPCODE_CNP,
-			       .acknowledges = opcode & 2,
-			       .acknowledged = psn(0x654321),
 			       .pkey = PKEY_DEFAULT,
 			       .dest_qpn = 0xabcdef,
 			       .psn = psn(0x123456),
@@ -56,8 +54,6 @@ static void expect_same(const struct packet *a, const struct packet *b)
 	SAME(ack_request);
 	SAME(becn);
 	SAME(migrated);
-	SAME(acknowledges);
-	SAME(acknowledged.v);
 	SAME(pkey);
 	SAME(dest_qpn);
 	SAME(psn.v);
@@ -177,7 +173,7 @@ static void a_message_that_is_delivered_has_no_payload(void **state)
 		in.position = 0x98765432;
 		record_put_delivered(memory, &in, 5);
 		assert_int_equal(record_get(memory, sizeof(*r), &p, &from), 0);
-		assert_true(p.delivered && !p.acknowledges && !p.ack_request && !p.pieces);
+		assert_true(p.delivered && !p.ack_request && !p.pieces);
 		assert_int_equal(p.opcode, opcode[i]);
 		assert_int_equal(p.solicited, in.solicited);
 		assert_int_equal(p.dest_qpn, in.dest_qpn);

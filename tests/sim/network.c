@@ -14,8 +14,6 @@ struct flight {
 	uint32_t length, mtu;
 	bool congestion;
 	bool damaged; /* in bytes that the ICRC covers */
-	bool acknowledges;
-	psn_t acknowledged;
 	uint8_t bytes[];
 };
 
@@ -77,8 +75,6 @@ static struct flight *pack(const struct network *n, uint32_t from, uint32_t to, 
 	f->to = to;
 	f->length = packet_bytes(&tx->packet);
 	f->congestion = f->damaged = false;
-	f->acknowledges = tx->packet.acknowledges;
-	f->acknowledged = tx->packet.acknowledged;
 	memcpy(f->bytes, header, at);
 	for (uint32_t i = 0; i < tx->iovs; i++) {
 		const struct iovec *iov = &batch->iov[tx->iov + i];
@@ -237,7 +233,5 @@ const struct packet *network_arrive(struct network *n, uint32_t *to, union ibv_g
 		return NULL;
 	arrived.mtu = f->mtu;
 	arrived.is_uroce = n->quality.uroce && !f->mtu;
-	arrived.acknowledges = f->acknowledges; /* as between local peers: such a packet has the MTU of a lane */
-	arrived.acknowledged = f->acknowledged;
 	return &arrived;
 }

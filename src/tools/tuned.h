@@ -4,8 +4,7 @@
 #define UROCE_TOOLS_TUNED_H
 
 #define ARRIVE_MS	 1000	    /* ms for doctor's datagram on loopback to arrive */
-#define SCENE_MS	 120000	    /* ms for the two programs of a scene to end */
-#define LOOK_MS		 5	    /* ms between two looks at whether they have ended */
+#define SCENE_SECONDS	 "120"	    /* s for the two programs of a scene to end */
 #define READY_MS	 20	    /* ms between two looks at whether a server listens */
 #define PRINTED_PATIENCE SEC	    /* ns; for a server to listen after it has printed */
 #define STOP_PATIENCE	 (2 * SEC)  /* ns; for a server to end by itself when its client failed, and at SIGTERM */

@@ -69,7 +69,7 @@ static bool has_listening_id(pid_t pid)
 	return found;
 }
 
-bool process_listens(pid_t pid)
+static bool process_listens(pid_t pid)
 {
 	return listens_in(pid, "tcp") || listens_in(pid, "tcp6") || has_listening_id(pid);
 }

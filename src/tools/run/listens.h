@@ -5,9 +5,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* True if the process, or one of the group, listens at a TCP port or with an rdma_cm_id. Nothing tells of it, so the
- * caller polls. */
-bool process_listens(pid_t pid);
+/* True if a process of the group listens at a TCP port or with an rdma_cm_id. Nothing tells of it, so the caller
+ * polls. */
 bool group_listens(pid_t group);
 
 #endif

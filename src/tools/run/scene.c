@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tools/run/scene.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,21 +16,11 @@
 #include "base/base.h"
 #include "base/memfd.h"
 #include "tools/command.h"
-#include "tools/library.h"
 #include "tools/program.h"
-#include "tools/run/listens.h"
 #include "tools/terminal.h"
 #include "tools/tuned.h"
 
 #define SEED "7" /* of the faults */
-
-/* A program of a pair, with its output in an unnamed file. */
-struct actor {
-	const char *role; /* "server", "client" */
-	pid_t pid;	  /* 0: not running */
-	int output;
-	int status; /* as from waitpid() */
-};
 
 struct stage stage;
 
@@ -55,71 +44,48 @@ static int free_port(void)
 	return port;
 }
 
-static bool has_ended(struct actor *a)
+/* ---- commands ---- */
+
+static void add_quoted(FILE *to, const char *word)
 {
-	if (a->pid && waitpid(a->pid, &a->status, WNOHANG) == a->pid)
-		a->pid = 0;
-	return a->pid == 0;
+	fputc('\'', to);
+	for (; *word; word++)
+		fprintf(to, *word == '\'' ? "'\\''" : "%c", *word);
+	fputs("' ", to);
 }
 
-static void stop(struct actor *a)
+/* The command of one end, for a shell; free(3) it. */
+static char *command_of(const struct scene *scene, const char *role, const char *path, char **argv)
 {
-	if (!a->pid)
-		return;
-	kill(a->pid, SIGKILL);
-	waitpid(a->pid, &a->status, 0);
-	a->pid = 0;
+	bool has_rule = scene->rule && !strcmp(role, "client");
+	char file[PATH_MAX + 64], *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	if (!to)
+		return NULL;
+	if (scene->traced) {
+		snprintf(file, sizeof(file), "%s/%s.%s", stage.directory, scene->program, role);
+		fputs("UROCE_TRACE=", to);
+		add_quoted(to, file);
+	}
+	if (has_rule) {
+		snprintf(file, sizeof(file), "%s/%s", stage.directory, scene->log);
+		fputs("UROCE_FAULT_SEED=" SEED " UROCE_FAULT_LOG=", to);
+		add_quoted(to, file);
+	}
+	fputs("exec ", to);
+	add_quoted(to, path);
+	for (int i = 1; argv[i]; i++)
+		add_quoted(to, argv[i]);
+	fclose(to);
+	return text;
 }
 
-static void set_faults(const struct scene *scene)
+static void show_command(const struct scene *scene, const char *role, char **argv)
 {
-	static const char *const names[] = {"UROCE_FAULT", "UROCE_FAULT_SEED", "UROCE_FAULT_LOG"};
-	char log[PATH_MAX + 64];
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		unsetenv(names[i]);
-	if (!scene)
-		return;
-	setenv(names[0], scene->rule, 1);
-	setenv(names[1], SEED, 1);
-	snprintf(log, sizeof(log), "%s/%s", stage.directory, scene->log);
-	setenv(names[2], log, 1);
-}
-
-static void start_program(struct actor *a, const struct scene *scene, const char *path, char **argv)
-{
-	char trace[PATH_MAX + 64];
-	pid_t parent = getpid();
-
-	a->output = memfd_new(a->role, MFD_CLOEXEC);
-	a->pid = fork();
-	if (a->pid)
-		return;
-	/* kills the program if this process dies */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(EXIT_FAILURE);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
-	snprintf(trace, sizeof(trace), "%s/%s.%s", stage.directory, scene->program, a->role);
-	if (scene->traced)
-		setenv("UROCE_TRACE", trace, 1);
-	else
-		unsetenv("UROCE_TRACE");
-	set_faults(scene->rule && !strcmp(a->role, "client") ? scene : NULL);
-	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-	dup2(a->output, STDOUT_FILENO);
-	dup2(a->output, STDERR_FILENO);
-	if (library_preload() == 0)
-		execv(path, argv);
-	perror(path);
-	_exit(EXIT_NOT_FOUND);
-}
-
-static void show_command(const struct actor *a, const struct scene *scene, char **argv)
-{
-	printf("  %s%-7s%s $ %suroce run", style(CYAN), a->role, style(PLAIN), style(BOLD));
-	if (scene->rule && !strcmp(a->role, "client"))
+	printf("  %s%-7s%s $ %suroce run", style(CYAN), role, style(PLAIN), style(BOLD));
+	if (scene->rule && !strcmp(role, "client"))
 		printf(" --fault-seed " SEED " --fault '%s' \\\n             ", scene->rule);
 	for (int i = 0; argv[i]; i++)
 		printf(" %s", argv[i]);
@@ -127,12 +93,47 @@ static void show_command(const struct actor *a, const struct scene *scene, char 
 	fflush(stdout);
 }
 
-static void show_line(const struct actor *a, const char *line)
+/* Runs `uroce pair`, whose output goes to `output`. Returns its status as from waitpid(). */
+static int run_pair(const struct scene *scene, char *server, char *client, int output)
+{
+	char *argv[] = {"uroce",
+			"pair",
+			"--timeout",
+			SCENE_SECONDS,
+			scene->rule ? "--fault" : server,
+			scene->rule ? (char *)scene->rule : client,
+			scene->rule ? server : NULL,
+			client,
+			NULL};
+	pid_t parent = getpid(), pid;
+	int status = 1 << 8;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent)
+			_exit(EXIT_FAILURE);
+		unsetenv("UROCE_TRACE");
+		unsetenv("UROCE_FAULT");
+		dup2(output, STDOUT_FILENO);
+		dup2(output, STDERR_FILENO);
+		execv("/proc/self/exe", argv);
+		_exit(EXIT_NOT_FOUND);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) != pid) /* interrupted by a signal */
+		kill(pid, SIGTERM);
+	return status;
+}
+
+/* ---- output ---- */
+
+static void show_line(const char *role, const char *line)
 {
 	size_t n = strlen(line);
 	char text[1024];
 
-	printf("  %s%-7s%s   ", style(CYAN), a->role, style(PLAIN));
+	printf("  %s%-7s%s   ", style(CYAN), role, style(PLAIN));
 	while (n && line[n - 1] == ' ')
 		n--;
 	snprintf(text, sizeof(text), "%.*s", (int)n, line);
@@ -157,7 +158,7 @@ static size_t heading_bytes(const char *heading)
 }
 
 /* Prints perftest's table of one row, in as many lines as needed. */
-static void show_table(const struct actor *a, const char *heading, const char *row)
+static void show_table(const char *role, const char *heading, const char *row)
 {
 	unsigned columns = terminal_columns() ?: UINT_MAX;
 	char tops[256] = "", cells[256] = "";
@@ -168,8 +169,8 @@ static void show_table(const struct actor *a, const char *heading, const char *r
 		size_t top = heading_bytes(heading), cell = strcspn(row, " \t"), width = max_of(top, cell);
 
 		if (12 + strlen(tops) + width > columns || strlen(tops) + width + 3 > sizeof(tops)) {
-			show_line(a, tops);
-			show_line(a, cells);
+			show_line(role, tops);
+			show_line(role, cells);
 			*tops = *cells = 0;
 		}
 		snprintf(tops + strlen(tops), sizeof(tops) - strlen(tops), "%-*.*s  ", (int)width, (int)top, heading);
@@ -177,90 +178,94 @@ static void show_table(const struct actor *a, const char *heading, const char *r
 		heading += top + strspn(heading + top, " \t");
 		row += cell + strspn(row + cell, " \t");
 	}
-	show_line(a, tops);
-	show_line(a, cells);
+	show_line(role, tops);
+	show_line(role, cells);
 }
 
-/* Prints the lines that `wanted` accepts, with the program's role. */
-static void show_output(const struct actor *a, bool (*wanted)(const char *line))
+/* Prints the lines of that end which `wanted` accepts; NULL: all. */
+static void show_output(int output, const char *role, bool (*wanted)(const char *line))
 {
-	FILE *file = a->output >= 0 ? fdopen(dup(a->output), "r") : NULL;
-	char line[1024], heading[1024] = "";
+	FILE *file = fdopen(dup(output), "r");
+	char text[1024], heading[1024] = "";
+	size_t begin = strlen(role);
+
+	if (!file)
+		return;
+	rewind(file);
+	while (fgets(text, sizeof(text), file)) {
+		char *line = text + begin + strlen(" | ");
+
+		text[strcspn(text, "\n")] = 0;
+		if (strncmp(text, role, begin) || strncmp(text + begin, " | ", 3) || !*line ||
+		    (wanted && !wanted(line)))
+			continue;
+		if (wanted == scene_is_row && line[strspn(line, " ")] == '#')
+			strcpy(heading, line);
+		else if (*heading)
+			show_table(role, heading, line);
+		else
+			show_line(role, line);
+	}
+	fclose(file);
+}
+
+/* Prints what `uroce pair` says itself. */
+static void show_reasons(int output)
+{
+	FILE *file = fdopen(dup(output), "r");
+	char line[1024];
 
 	if (!file)
 		return;
 	rewind(file);
 	while (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
-		if (!*line || (wanted && !wanted(line)))
-			continue;
-		if (wanted == scene_is_row && line[strspn(line, " ")] == '#')
-			strcpy(heading, line);
-		else if (*heading)
-			show_table(a, heading, line);
-		else
-			show_line(a, line);
+		if (strncmp(line, "server | ", 9) && strncmp(line, "client | ", 9))
+			printf("  %s%s%s\n", style(RED), line, style(PLAIN));
 	}
 	fclose(file);
 }
 
-static bool ended_well(const struct actor *a)
+static void show_scene(const struct scene *scene, int output, bool ok)
 {
-	return WIFEXITED(a->status) && WEXITSTATUS(a->status) == 0;
+	if (!ok || !scene->worth_showing || scene->fails)
+		show_output(output, "server", ok ? scene->worth_showing : NULL);
+	show_output(output, "client", ok ? scene->worth_showing : NULL);
+	if (ok)
+		return;
+	show_reasons(output);
+	printf("\n  Run `uroce doctor` for a reason.\n");
 }
 
-static void tell_end(const struct actor *a)
+/* True if the two end as they should. */
+static bool play_pair(const struct scene *scene, const char *path, int output)
 {
-	if (WIFEXITED(a->status))
-		printf("  %sthe %s ended with status %d%s\n", style(RED), a->role, WEXITSTATUS(a->status),
-		       style(PLAIN));
-	else if (WIFSIGNALED(a->status))
-		printf("  %sthe %s was ended by signal %d (%s)%s\n", style(RED), a->role, WTERMSIG(a->status),
-		       strsignal(WTERMSIG(a->status)), style(PLAIN));
-}
+	char port[16], *argv[SCENE_ARGUMENTS + 4] = {0}, *server, *client;
+	int n = 0, status;
 
-/* Waits for a port that another process opens, which can only be polled, or for the end of a process. */
-static bool wait_for(struct actor *server, struct actor *client, bool both)
-{
-	for (int waited = 0; waited < SCENE_MS && !stage.interrupted; waited += LOOK_MS) {
-		if (client ? has_ended(client) && (has_ended(server) || (!both && !ended_well(client)))
-			   : has_ended(server) || process_listens(server->pid))
-			return true;
-		poll(NULL, 0, LOOK_MS);
-	}
-	return false;
-}
-
-static bool play_pair(const struct scene *scene, const char *path, struct actor *server, struct actor *client)
-{
-	char port_text[16], *argv[SCENE_ARGUMENTS + 4] = {0};
-	int port = free_port(), n = 0;
-
-	snprintf(port_text, sizeof(port_text), "%d", port);
+	snprintf(port, sizeof(port), "%d", free_port());
 	argv[n++] = (char *)scene->program;
 	argv[n++] = (char *)scene->port_option;
-	argv[n++] = port_text;
+	argv[n++] = port;
 	for (int i = 0; scene->argv[i]; i++)
 		argv[n++] = (char *)scene->argv[i];
-	show_command(server, scene, argv);
-	start_program(server, scene, path, argv);
-	if (!wait_for(server, NULL, false) || server->pid == 0)
-		return false;
+	show_command(scene, "server", argv);
+	server = command_of(scene, "server", path, argv);
 	argv[n] = "127.0.0.1"; /* no name, as a minimal system may not know localhost */
-	show_command(client, scene, argv);
-	start_program(client, scene, path, argv);
-	if (!wait_for(server, client, scene->fails))
-		return false;
-	if (scene->fails)
-		return WIFEXITED(client->status) && !ended_well(client);
-	return !server->pid && ended_well(server) && ended_well(client);
+	show_command(scene, "client", argv);
+	client = command_of(scene, "client", path, argv);
+	status = server && client ? run_pair(scene, server, client, output) : 1 << 8;
+	free(server);
+	free(client);
+	return WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_FAILURE) == scene->fails &&
+	       WEXITSTATUS(status) <= EXIT_FAILURE;
 }
 
 int scene_play(const struct command *command, const struct scene *scene)
 {
-	struct actor server = {.role = "server", .output = -1}, client = {.role = "client", .output = -1};
 	char path[PATH_MAX], name[PATH_MAX];
 	const char *why;
+	int output;
 	bool ok;
 
 	snprintf(name, sizeof(name), "%s%s%s", stage.programs ? stage.programs : "", stage.programs ? "/" : "",
@@ -275,24 +280,12 @@ int scene_play(const struct command *command, const struct scene *scene)
 		complain(command, "%s %s", path, why);
 		return EXIT_CANNOT_RUN;
 	}
-	ok = play_pair(scene, path, &server, &client);
-	if (!ok && !stage.interrupted && server.pid && !client.pid)
-		printf("  the server is stopped: its client has failed\n");
-	else if (!ok && !stage.interrupted && (server.pid || client.pid))
-		printf("  %sno end after %d s%s\n", style(RED), SCENE_MS / 1000, style(PLAIN));
-	stop(&server);
-	stop(&client);
-	if (!stage.interrupted) {
-		if (!ok || !scene->worth_showing || scene->fails)
-			show_output(&server, ok ? scene->worth_showing : NULL);
-		show_output(&client, ok ? scene->worth_showing : NULL);
-	}
-	if (!ok && !stage.interrupted) {
-		tell_end(&server);
-		tell_end(&client);
-		printf("\n  Run `uroce doctor` for a reason.\n");
-	}
-	close(server.output);
-	close(client.output);
+	output = memfd_new("output", MFD_CLOEXEC);
+	if (output < 0)
+		return complain(command, "%s", strerror(-output));
+	ok = play_pair(scene, path, output);
+	if (!stage.interrupted)
+		show_scene(scene, output, ok);
+	close(output);
 	return ok ? 0 : stage.interrupted ? 128 + stage.interrupted : EXIT_FAILURE;
 }

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -253,13 +254,22 @@ static uint32_t status_of(const char *format, uint32_t otherwise)
 	return value;
 }
 
+/* True if the table takes a small part of the addresses that the process may have (ulimit -v). */
+static bool may_take_addresses(void)
+{
+	struct rlimit most;
+
+	return getrlimit(RLIMIT_AS, &most) || most.rlim_cur / GUARDIAN_PART > sizeof(struct guardian);
+}
+
 static struct guardian *make_table(void)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	struct guardian *g =
-		mmap(NULL, sizeof(*g), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct guardian *g = MAP_FAILED;
 	struct range own, code = {0, 0};
 
+	if (may_take_addresses())
+		g = mmap(NULL, sizeof(*g), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (g == MAP_FAILED)
 		return NULL;
 	own = (struct range){(uintptr_t)g, (uintptr_t)(g + 1)};

@@ -46,7 +46,8 @@
 #define GUARDIAN_FIRST	  (20 * MSEC)  /* ns between the first two rounds */
 #define GUARDIAN_PAUSE	  (100 * MSEC) /* ns between later rounds */
 #define GUARDIAN_LARGE	  (256u << 10) /* KiB of private memory: copying the page tables of 1 GiB takes 10 ms and more */
-#define LIVENESS_LOOKS	  50	     /* quick looks at a slot whose process has hung up: it closes one after another */
+#define GUARDIAN_PART	  16u /* its part of a limited address space (ulimit -v) at most; the program needs the rest */
+#define LIVENESS_LOOKS	  50  /* quick looks at a slot whose process has hung up: it closes one after another */
 #define LIVENESS_FIRST	  (5 * MSEC) /* ns between the first two slow looks after them; doubles */
 #define LIVENESS_PATIENCE (10 * SEC) /* ns until the process is taken for alive */
 

@@ -87,7 +87,8 @@ def test_text():
     pair("ib_read_lat", "-s4096", "-m1024")
     check("a READ", count(ladder("--limit", "1"), r"\|<?-* READ RESPONSE FIRST -*>?\|") >= 1)
     pair("ib_send_lat", "-s1024", server_fault="in SEND nth 2: rnr 12")
-    check("an RNR NAK", count(ladder("--limit", "0"), r"\|<?-+ RNR NAK -+>?\|") >= 1)
+    rows = ladder("--limit", "0")
+    check("an RNR NAK", count(rows, r"\|<?-+ RNR NAK -+>?\|") >= 1, rows)
     pair("ib_send_lat", "-s1024", client_fault="out SEND nth 2: drop")
     check("a lost packet", count(ladder("--limit", "0"), r"did not leave \|-+ SEND ONLY -+X\|$") >= 1)
 

@@ -332,7 +332,8 @@ static __attribute__((cold, noinline)) void fail_carried(struct qp *qp, const st
 	qp->resp.received = p->length;
 	cause_refusal(qp, p, BAD_RECEIVE);
 	fail_receive(qp, IBV_WC_LOC_PROT_ERR, p);
-	fail_with_event(qp, IBV_EVENT_QP_FATAL);
+	if (qp->state != IBV_QPS_ERR)
+		fail_with_event(qp, IBV_EVENT_QP_FATAL);
 }
 
 /* Takes a message that is done for its sender: a receive of the SRQ. False: no message can be there, so the peer is

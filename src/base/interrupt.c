@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/interrupt.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -55,21 +58,55 @@ static int explain_then_interrupt(void *arg)
 	leave();
 }
 
-bool interrupt_defer(void)
+/* True if a system call was interrupted and returns EINTR, if the handler returns. Such a call is one that waits, so
+ * nobody waits for the thread: locks are not held meanwhile. */
+static bool returns_eintr(const void *context)
+{
+#if defined(__x86_64__)
+	const ucontext_t *u = context;
+	const uint8_t *next = (const uint8_t *)u->uc_mcontext.gregs[REG_RIP];
+
+	return u->uc_mcontext.gregs[REG_RAX] == -EINTR && next[-2] == 0x0f && next[-1] == 0x05; /* syscall */
+#elif defined(__aarch64__)
+	const ucontext_t *u = context;
+
+	return (int64_t)u->uc_mcontext.regs[0] == -EINTR &&
+	       ((const uint32_t *)(uintptr_t)u->uc_mcontext.pc)[-1] == 0xd4000001; /* svc #0 */
+#else
+	(void)context;
+	return false;
+#endif
+}
+
+/* Waits for the second SIGINT. */
+static void stay(void)
+{
+	sigset_t others;
+
+	sigfillset(&others);
+	sigdelset(&others, SIGINT);
+	for (;;)
+		sigsuspend(&others);
+}
+
+bool interrupt_defer(const void *context)
 {
 	static pid_t owner;
 	pid_t self = getpid();
 
 	owner = self;
-	return explain && atomic_compare_exchange_strong(&interrupt_of, &self, 0) &&
-	       copy_process(explain_then_interrupt, stack[0] + EXPLAIN_STACK, &owner) > 0;
+	if (!explain || !atomic_compare_exchange_strong(&interrupt_of, &self, 0) ||
+	    copy_process(explain_then_interrupt, stack[0] + EXPLAIN_STACK, &owner) <= 0)
+		return false;
+	if (returns_eintr(context))
+		stay();
+	return true;
 }
 
 static void on_interrupt(int number, siginfo_t *info, void *context)
 {
 	(void)info;
-	(void)context;
-	if (interrupt_defer())
+	if (interrupt_defer(context))
 		return;
 	signal(number, SIG_DFL);
 	raise(number);

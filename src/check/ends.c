@@ -141,8 +141,7 @@ static void on_end(int number, siginfo_t *info, void *context)
 {
 	struct sigaction fallback = {.sa_handler = SIG_DFL};
 
-	(void)context;
-	if (number == SIGINT && interrupt_defer())
+	if (number == SIGINT && interrupt_defer(context))
 		return;
 	if (takes_end())
 		await_copy(copy_here(report_in_copy, NULL));

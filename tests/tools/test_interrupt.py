@@ -26,6 +26,30 @@ int main(void)
 """
 
 
+SLEEPER = """#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	struct ibv_context *c = ibv_open_device(*ibv_get_device_list(NULL));
+
+	ibv_create_cq(c, 1, NULL, NULL, 0);
+	puts("waiting");
+	fflush(stdout);
+	if (!strcmp(argv[1], "sleep"))
+		sleep(100);
+	else if (!strcmp(argv[1], "pause"))
+		pause();
+	else
+		poll(NULL, 0, 100000);
+	puts("came back");
+	return 0;
+}
+"""
+
+
 def check(what, good, *more):
     if not good:
         print("FAILED:", what, *more)
@@ -64,6 +88,10 @@ def test_run():
     check("a second Ctrl-C ends it", status == -signal.SIGINT, status, said)
     status, said = ended_by_keys(b"\3", "uroce", "run", "./handler")
     check("its own handler", status == 7 and "Queue pair" not in said, status, said)
+    for call in "sleep", "pause", "poll":
+        status, said = ended_by_keys(b"\3", "uroce", "run", "./sleeper", call)
+        check("a call that waits does not return: " + call, status == -signal.SIGINT and "came back" not in said, status, said)
+        check("and it is explained", "no queue pair" in said.lower(), said)
 
 
 def test_check():
@@ -92,9 +120,10 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         subprocess.run(["cc", "-g", os.path.join(SOURCE, "examples/hangs.c"), "-o", "hangs", "-libverbs"], check=True)
-        with open("handler.c", "w") as f:
-            f.write(HANDLER)
-        subprocess.run(["cc", "handler.c", "-o", "handler", "-libverbs"], check=True)
+        for name, text in ("handler", HANDLER), ("sleeper", SLEEPER):
+            with open(name + ".c", "w") as f:
+                f.write(text)
+            subprocess.run(["cc", name + ".c", "-o", name, "-libverbs"], check=True)
         for test in (test_run, test_check, test_script):
             test()
             print("ok", test.__name__)

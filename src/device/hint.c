@@ -69,7 +69,9 @@ static void hint_say(const char *word, size_t length, struct device **list, int 
 			 (int)length, word, names, *command ? command : "PROGRAM");
 		return;
 	}
-	log_warn("there is no device %.*s, only: %s. UROCE_DEVICES=%s=%.*s gives one this name (see uroce devices)",
+	log_warn("there is no device %.*s, only: %s. Name one of these, or give one this name: UROCE_DEVICES=%s=%.*s "
+		 "(see "
+		 "uroce devices)",
 		 (int)length, word, names, count ? list[0]->netif_name : "lo", (int)length, word);
 }
 
@@ -112,13 +114,24 @@ static const char *read_command(void)
 	return command + first;
 }
 
+/* True if the first word, up to `end`, is the command `uroce` itself: the others are for the program that it starts. */
+static bool is_our_command(const char *end)
+{
+	const char *slash = memrchr(command, '/', (size_t)(end - command)), *name = slash ? slash + 1 : command;
+	size_t length = (size_t)(end - name);
+
+	return length == strlen("uroce") && !strncmp(name, "uroce", length);
+}
+
 void hint_missing(struct device **list, int count)
 {
 	static atomic_flag looked = ATOMIC_FLAG_INIT;
+	const char *words;
 
 	if (atomic_flag_test_and_set(&looked))
 		return;
-	if (hint_look(read_command(), list, count))
+	words = read_command();
+	if (is_our_command(words) || hint_look(words, list, count))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *value = getenv(variables[i]);

@@ -11,7 +11,7 @@ def check(what, good, *more):
         sys.exit(1)
 
 
-def at_a_terminal(*command, columns=80, **environment):
+def at_a_terminal(*command, columns=80, fails=False, **environment):
     """What it shows there, as the first process of the terminal, as a shell has each command in front."""
     child, fd = pty.fork()
     if not child:
@@ -28,7 +28,7 @@ def at_a_terminal(*command, columns=80, **environment):
     except OSError:  # the end, on Linux
         pass
     status = os.waitpid(child, 0)[1]
-    check(" ".join(command), status == 0, status, shown)
+    check(" ".join(command), (status != 0) == fails, status, shown)
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
 
 
@@ -50,6 +50,8 @@ for command in (["explain", "12"], ["explain", "0x1214"], ["explain", "IBV_WC_LO
     check("80 columns of " + " ".join(command), all(len(line) <= 80 for line in lines), lines)
 lines = at_a_terminal("sh", "-c", "uroce doctor; true")
 check("80 columns of doctor", len(lines) > 10 and all(len(line) <= 80 for line in lines), lines)
+said = " ".join(at_a_terminal("uroce", "run", "ibv_devinfo", "-d", "uroce7", fails=True, UROCE_DEVICES="lo"))
+check("one hint", said.count("there is no device uroce7") == 1 and "Name one of these" in said, said)
 said = subprocess.run(["uroce", "run", "echo", "it runs"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                       universal_newlines=True, start_new_session=True).stdout
 check("no terminal", said == "it runs\n", said)

@@ -94,7 +94,7 @@ struct stat_qp {
 	uint32_t pd, send_cq, recv_cq, srq; /* handles, the number of an SRQ; STAT_UNKNOWN: none */
 	uint8_t local[16], remote[16];	    /* GIDs; zeros: not set */
 	uint32_t remote_qpn;
-	uint32_t peer_pid; /* pid of a local peer; 0: none, or unknown */
+	uint32_t peer_pid; /* pid of a local peer, which may have ended; 0: none, or unknown */
 	uint32_t mtu;
 	uint32_t send_depth, recv_depth;
 	uint32_t send_posted; /* work requests that have not completed */

@@ -182,7 +182,7 @@ static void fill_path(struct stat_qp *row, const struct qp *qp)
 	memcpy(row->remote, qp->path.dgid.raw, sizeof(row->remote));
 	row->remote_qpn = qp->attr.dest_qp_num;
 	/* the process is constant once they have met */
-	row->peer_pid = n && local_peer_state(n) == LOCAL_PEER_MET ? (uint32_t)n->pid : 0;
+	row->peer_pid = n && local_peer_state(n) != LOCAL_PEER_MEETING ? (uint32_t)n->pid : 0;
 	row->mtu = qp->mtu;
 }
 

@@ -10,6 +10,28 @@ import alone
 NEEDED = ("ib_send_bw", "ib_write_bw", "ss")
 
 
+NEVER_ACCEPTS = """#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP, .ai_flags = argc > 1 ? 0 : RAI_PASSIVE}, *to;
+	struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1}, .qp_type = IBV_QPT_RC};
+	struct rdma_cm_id *id, *request;
+
+	if (rdma_getaddrinfo("127.0.0.1", "7472", &hints, &to) || rdma_create_ep(&id, to, NULL, &attr))
+		return 1;
+	if (argc > 1)
+		return rdma_connect(id, NULL) != 0;
+	rdma_listen(id, 1);
+	puts("listens");
+	fflush(stdout);
+	rdma_get_request(id, &request);
+	pause();
+}
+"""
+
+
 def check(what, good, *more):
     if not good:
         print("FAILED:", what, *more)
@@ -160,6 +182,34 @@ def test_what_the_host_knows_of_a_silent_peer():
     check("the port is down", "; the port of this end is down (uroce link)" in said, said)
 
 
+def test_connections():
+    """A server that never accepts: neither queue pair is at fault."""
+    with open("never.c", "w") as f:
+        f.write(NEVER_ACCEPTS)
+    subprocess.run(["cc", "never.c", "-o", "never", "-lrdmacm", "-libverbs"], check=True)
+    server = subprocess.Popen(["uroce", "run", "./never"], stdout=subprocess.PIPE)
+    server.stdout.readline()
+    client = subprocess.Popen(["uroce", "run", "./never", "connect"])
+    said = until(server, "REQ_RECEIVED", "-p", str(server.pid))
+    check("what is due", "the connection request waits for this program: rdma_accept() or rdma_reject()" in said, said)
+    said = until(client, "REQ_SENT", "-p", str(client.pid))
+    check("by whom", "that program has to call rdma_accept() or rdma_reject(). The other end is 127.0.0.1:7472" in said, said)
+    check("no queue is blamed", "not armed" not in said, said)
+    end(client, server)
+
+
+def test_a_peer_that_has_ended():
+    """One that only receives learns it from nobody."""
+    server = subprocess.Popen(["uroce", "run", "ib_send_bw", "-x0", *alone.ENDLESS], stdout=subprocess.DEVNULL)
+    while not subprocess.check_output(["ss", "-Hltn", "sport = :18515"]):
+        check("the server listens", server.poll() is None)
+    client = subprocess.Popen(["uroce", "run", "ib_send_bw", "-x0", *alone.ENDLESS, "127.0.0.1"], stdout=subprocess.DEVNULL)
+    until(server, "at work", "-p", str(server.pid))
+    end(client)
+    until(server, "The peer's process %d has ended" % client.pid, "-p", str(server.pid))
+    end(server)
+
+
 def test_codes_and_files():
     r = subprocess.run(["uroce", "explain", "nowhere"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     check("no file", r.returncode == 1 and b"nowhere: No such file" in r.stdout, r.stdout)
@@ -175,7 +225,8 @@ def main():
         os.chdir(work)
         for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_what_the_other_end_does,
                      test_processes, test_lost_messages,
-                     test_what_the_host_knows_of_a_silent_peer, test_codes_and_files):
+                     test_what_the_host_knows_of_a_silent_peer, test_connections, test_a_peer_that_has_ended,
+                     test_codes_and_files):
             test()
             print("ok", test.__name__)
         os.chdir("/")

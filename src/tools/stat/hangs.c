@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/base.h"
@@ -195,6 +196,8 @@ static void explain_qp(const struct hangs *h, const struct stat_process *p, cons
 		say_sends(h, q);
 	else if (q->sent && !is_ahead(q))
 		say_peer(h, q);
+	else
+		say_process(q);
 	say_unpolled(p, q);
 	if (q->state != IBV_QPS_ERR)
 		say_receives(p, q);
@@ -240,6 +243,18 @@ static bool is_at_work(const struct hangs *h, const struct stat_process *p, cons
 	return false;
 }
 
+/* True if a queue pair that uses it may get messages. */
+static bool is_connected(const struct stat_process *p, const struct stat_cq *c)
+{
+	size_t n;
+	const struct stat_qp *q = stat_qps(p, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if ((q[i].send_cq == c->handle || q[i].recv_cq == c->handle) && q[i].state >= IBV_QPS_RTR)
+			return true;
+	return false;
+}
+
 static void explain_cq(const struct hangs *h, const struct stat_process *p, const struct stat_cq *c)
 {
 	if (!c->users || is_at_work(h, p, c))
@@ -249,7 +264,7 @@ static void explain_cq(const struct hangs *h, const struct stat_process *p, cons
 	else if (c->filled)
 		say("CQ %u has %u completion%s that the program has not polled. ", c->handle, c->filled,
 		    plural(c->filled));
-	if (c->has_channel && !c->armed && !c->has_event)
+	if (c->has_channel && !c->armed && !c->has_event && is_connected(p, c))
 		say("CQ %u has a completion channel and is not armed: no event of it will come. A thread that waits "
 		    "for one (ibv_get_cq_event(), or its descriptor) waits for ever. What to do: "
 		    "ibv_req_notify_cq() before each wait, then poll once more. ",
@@ -257,11 +272,36 @@ static void explain_cq(const struct hangs *h, const struct stat_process *p, cons
 	say_end();
 }
 
-/* Explains an id of librdmacm without a connection. */
+/* Explains a connection of librdmacm that is being made, or ended. */
+static void explain_connection(const struct stat_id *id)
+{
+	static const struct {
+		const char *state, *waits_for;
+	} rows[] = {
+		{"REQ_SENT",
+		 "its connection request has no answer: that program has to call rdma_accept() or rdma_reject()"},
+		{"REQ_RECEIVED", "the connection request waits for this program: rdma_accept() or rdma_reject()"},
+		{"REP_SENT", "its rdma_accept() has no answer yet"},
+		{"DREQ_SENT", "its rdma_disconnect() has no answer yet"},
+		{"DREQ_RECEIVED", "the peer has disconnected; this program has not: rdma_disconnect()"},
+	};
+	const char *state = connection_state_name(id->connection);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!strcmp(rows[i].state, state))
+			say("An rdma_cm id at %s is in %s: %s. The other end is %s. ",
+			    stats_end(id->local, id->local_port, 46), state, rows[i].waits_for,
+			    stats_end(id->remote, id->remote_port, 46));
+	say_end();
+}
+
+/* Explains an id of librdmacm. */
 static void explain_id(const struct stat_id *id)
 {
-	if (id->connection > 1)
+	if (id->connection > 1) {
+		explain_connection(id);
 		return;
+	}
 	say("An rdma_cm id is %s at %s", id_state_name(id->state), stats_end(id->local, id->local_port, 46));
 	if (id->remote_port)
 		say(", to %s", stats_end(id->remote, id->remote_port, 46));

@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/copy_process.h"
 #include "base/tuned.h"
+#include "base/uncancelled.h"
 
 static const char *explain;	   /* the command; NULL: none */
 static char own_pid[16];	   /* as its argument */
@@ -86,7 +87,7 @@ static void stay(void)
 	sigfillset(&others);
 	sigdelset(&others, SIGINT);
 	for (;;)
-		sigsuspend(&others);
+		uncancelled_ppoll(NULL, 0, NULL, &others);
 }
 
 bool interrupt_defer(const void *context)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ctrl-C (SIGINT) of a program that has no handler for it: `uroce explain` says what the process waits for before it
- * ends, if UROCE_EXPLAIN names that command. A program that computes goes on meanwhile, since the thread that the signal
- * comes to may hold a lock that the answer needs; one that waits in a system call waits on, and does not see EINTR. */
+ * ends, if UROCE_EXPLAIN names that command. A program that computes goes on meanwhile, since the thread that the
+ * signal comes to may hold a lock that the answer needs; one that waits in a system call waits on, and does not see
+ * EINTR. */
 #ifndef UROCE_BASE_INTERRUPT_H
 #define UROCE_BASE_INTERRUPT_H
 

@@ -319,10 +319,11 @@ static inline bool fast_receive(struct qp *qp, const struct packet *p, const uni
 
 /* ---- messages that are delivered ---- */
 
-/* Stores the bytes that a record has carried; their receive has one piece, as all that peers see. */
+/* Stores the bytes that a record has carried. A receive that peers see has one piece; of any other the peer is broken,
+ * and stores no more than anybody may. */
 static bool store_carried(struct qp *qp, const struct packet *p, const struct rwqe *recv)
 {
-	return fast_store_send(qp, p, recv->sge, false) ||
+	return (likely(recv->num_sge == 1) && fast_store_send(qp, p, recv->sge, false)) ||
 	       sge_scatter(qp->hca, receive_pd(qp), recv->sge, recv->num_sge, 0, p->payload, p->length);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hooks.h"
+#include "engine/engine.h"
 #include "loop/loop.h"
 #include "object/qp.h"
 
@@ -379,6 +380,32 @@ static int close_unmapped(void **state)
 	return close_sides(state);
 }
 
+/* A broken peer's: no peer sees the place of a receive in pieces. */
+static void what_a_record_carries_stays_in_its_pieces(void **state)
+{
+	struct side *s = *state;
+	struct ibv_sge two[2] = {piece(&s[1], 0, 4), piece(&s[1], 64, 4)};
+	struct ibv_recv_wr in_two = {.wr_id = 1, .sg_list = two, .num_sge = 2}, *bad;
+	struct qp *to = (struct qp *)s[1].qp;
+	struct packet p = {.opcode = OP_SEND_ONLY,
+			   .brief = true,
+			   .delivered = true,
+			   .dest_qpn = s[1].qp->qp_num,
+			   .payload = (const uint8_t *)"12345678",
+			   .length = 8};
+
+	begin(s);
+	memset(s[1].memory, '.', 128);
+	assert_int_equal(ibv_post_recv(s[1].qp, &in_two, &bad), 0);
+	lock_take(&to->lock);
+	p.position = to->rq.head;
+	assert_true(engine_receive_delivered(to, &p, NULL));
+	lock_drop(&to->lock);
+	expect(&s[1], 1, IBV_WC_SUCCESS);
+	assert_memory_equal(s[1].memory, "1234....", 8);
+	assert_memory_equal(s[1].memory + 64, "5678....", 8);
+}
+
 /* A message that came as a packet is acknowledged before the answer, though that is delivered. */
 static void what_came_is_acknowledged_before_the_answer(void **state)
 {
@@ -418,6 +445,7 @@ int main(void)
 		TEST(reset_forgets_what_came_before),
 		TEST(receives_come_in_their_order),
 		TEST(other_receives_work_as_with_packets),
+		TEST(what_a_record_carries_stays_in_its_pieces),
 		TEST(what_came_is_acknowledged_before_the_answer),
 	};
 

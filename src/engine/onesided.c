@@ -212,7 +212,7 @@ static inline bool is_ordinary(const struct qp *qp, unsigned opcode, uint64_t le
 bool onesided_possible(const struct qp *qp, const struct wqe *w)
 {
 	return is_possible(qp, w->opcode) && is_ordinary(qp, w->opcode, w->length, w->remote_addr) &&
-	       !qp->needs_packets && reach_has_stored(qp->reach, (struct reach_pair *)&qp->reach_pair);
+	       !qp->needs_packets && reach_has_stored(qp->reach, &qp->reach_pair);
 }
 
 /* reach_enter(), with a fast path for the region of the last access. */
@@ -480,6 +480,7 @@ struct ibv_send_wr *engine_post_onesided(struct qp *qp, struct ibv_send_wr *wr)
 	/* packets come after what records have carried */
 	if (unlikely(!reach_has_stored(qp->reach, &qp->reach_pair)))
 		return wr;
+	qp->reach_pair.receives.unstored = false;
 	do {
 		if (unlikely(!onesided_fits(&qp->sq)))
 			break;

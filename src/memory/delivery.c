@@ -199,15 +199,14 @@ bool reach_carry(struct reach *r, struct reach_pair *pair, uint64_t length)
 	return length <= REACH_CARRY_MOST && deliver_anew(r, pair, length, true);
 }
 
-bool reach_looks_stored(const struct reach *r, struct reach_pair *pair)
+bool reach_looks_stored(const struct reach *r, const struct reach_pair *pair)
 {
-	struct reach_receives *v = &pair->receives;
+	const struct reach_receives *v = &pair->receives;
 	struct share_qp *qp = (struct share_qp *)&r->table->qp[pair->qp];
 
 	/* acquire pairs with receives_stored() */
-	if (v->life == qp->life && (int32_t)(atomic_load_explicit(&qp->stored, memory_order_acquire) - v->carried) >= 0)
-		v->unstored = false;
-	return !v->unstored;
+	return v->life == qp->life &&
+	       (int32_t)(atomic_load_explicit(&qp->stored, memory_order_acquire) - v->carried) >= 0;
 }
 
 char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length)

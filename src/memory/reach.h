@@ -132,9 +132,9 @@ void reach_undeliver(struct reach *r, struct reach_pair *pair);
 /* The same for the next message, in the same access. NULL: call reach_deliver(), after reach_leave(). */
 char *reach_deliver_more(struct reach *r, struct reach_pair *pair, uint64_t length);
 
-bool reach_looks_stored(const struct reach *r, struct reach_pair *pair);
+bool reach_looks_stored(const struct reach *r, const struct reach_pair *pair);
 /* True if all that was delivered to the remote QP is in its memory: what is done there now comes after it. */
-static inline bool reach_has_stored(const struct reach *r, struct reach_pair *pair)
+static inline bool reach_has_stored(const struct reach *r, const struct reach_pair *pair)
 {
 	return likely(!pair->receives.unstored) || reach_looks_stored(r, pair);
 }

@@ -87,8 +87,7 @@ uint32_t gsi_encode(const union ibv_gid *from, const union ibv_gid *to, uint16_t
  * user share the table. Claims of a process end with the process. ---- */
 
 /* Claims a service id at an address. 0 or -errno: EADDRINUSE (another process has it), EADDRNOTAVAIL (so, where one of
- * the addresses is a wildcard), ENODEV (no context is open), or
- * why the table cannot be had. */
+ * the addresses is a wildcard), ENODEV (no context is open), or why the table cannot be had. */
 int gsi_claim(const union ibv_gid *address, uint64_t service, enum gsi_claim kind);
 /* Releases a claim; the arguments are those of gsi_claim(). */
 void gsi_release(const union ibv_gid *address, uint64_t service);

@@ -141,7 +141,6 @@ NO_LOCK_ANALYSIS FAST_INLINE struct ibv_send_wr *post_delivered(struct qp *qp, s
 /* Posts one request whose bytes its record carries. False: it is not one. */
 NO_LOCK_ANALYSIS static bool post_carried_one(struct qp *qp, struct local_peer *peer, const struct ibv_send_wr *wr)
 {
-	struct ring_mark *at;
 	struct delivery d;
 	struct packet p;
 	bool enters;
@@ -149,15 +148,14 @@ NO_LOCK_ANALYSIS static bool post_carried_one(struct qp *qp, struct local_peer *
 	if (!deliver_carry(qp, wr, &p, &d))
 		return false;
 	enters = post_enter(peer);
-	at = ring_next(&peer->tx_ring);
 	if (unlikely(!enters || !post_has_room(peer) ||
-		     !deliver_load(qp, wr, &p, (char *)at + sizeof(struct record)))) {
+		     !deliver_load(qp, wr, &p, (char *)ring_next(&peer->tx_ring) + sizeof(struct record)))) {
 		if (enters)
 			lock_drop(&peer->lock);
 		deliver_abandon(qp, &d);
 		return false;
 	}
-	transmit_delivered(peer, at, &p, p.length, &qp->path);
+	transmit_delivered(peer, ring_next(&peer->tx_ring), &p, p.length, &qp->path);
 	post_leave(peer);
 	deliver_carried(qp, wr, &p, &d);
 	return true;

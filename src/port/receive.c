@@ -59,9 +59,11 @@ static inline void rx_has_qp(const struct rx *rx) ASSERTS(rx->qp->lock)
  * is due alone may wait: a polling thread may be about to post an answer, with which it leaves as a train. */
 static inline void run_fast(struct loop *l, struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
-	if (qp->req.lossless || unlikely(!engine_owes_ack_alone(qp)))
+	bool is_due = qp->resp.ack >= ACK_ASKED;
+
+	if (unlikely(!engine_owes_ack_alone(qp)) || (is_due && qp->req.lossless))
 		run_qp(l, qp, now ?: clock_about(), true);
-	else if (qp->resp.ack >= ACK_ASKED)
+	else if (is_due)
 		make_ready(l, qp);
 }
 

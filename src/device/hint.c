@@ -69,9 +69,8 @@ static void hint_say(const char *word, size_t length, struct device **list, int 
 			 (int)length, word, names, *command ? command : "PROGRAM");
 		return;
 	}
-	log_warn("there is no device %.*s, only: %s. Name one of these, or give one this name: UROCE_DEVICES=%s=%.*s "
-		 "(see "
-		 "uroce devices)",
+	log_warn("there is no device %.*s, only: %s. Name one of these, or give one this name: "
+		 "UROCE_DEVICES=%s=%.*s (see uroce devices)",
 		 (int)length, word, names, count ? list[0]->netif_name : "lo", (int)length, word);
 }
 

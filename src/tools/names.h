@@ -16,11 +16,10 @@ const char *syndrome_name(uint64_t syndrome);
 const char *retry_name(uint64_t reason); /* the engine's enum retry_reason */
 const char *drop_name(uint64_t reason);	 /* the responder's enum verdict, or a DROP_ */
 
-const char *qp_type_name(uint64_t type);   /* enum ibv_qp_type, such as "RC" */
-const char *qp_state_name(uint64_t state); /* enum ibv_qp_state, such as "RTS" */
-const char *lane_name(uint64_t lane);
-/* True if the lane is one of shared memory. */
-bool lane_is_shared(uint64_t lane);		   /* enum lane of object/qp.h, such as "udp" */
+const char *qp_type_name(uint64_t type);	   /* enum ibv_qp_type, such as "RC" */
+const char *qp_state_name(uint64_t state);	   /* enum ibv_qp_state, such as "RTS" */
+const char *lane_name(uint64_t lane);		   /* enum lane of object/qp.h, such as "udp" */
+bool lane_is_shared(uint64_t lane);		   /* true of the lanes by shared memory */
 const char *id_state_name(uint64_t state);	   /* enum id_state of cm/id.h, such as "LISTENING" */
 const char *connection_state_name(uint64_t state); /* enum connection_state of cm/state.h */
 const char *port_space_name(uint64_t port_space);  /* enum rdma_port_space, such as "TCP" */

@@ -274,12 +274,11 @@ static int demo_faults(const struct command *command)
 /* Prints a report; continued lines are indented a little more than their line. */
 static void print_report(int output)
 {
-	FILE *file = fdopen(dup(output), "r");
+	FILE *file = scene_output(output);
 	char line[1024];
 
 	if (!file)
 		return;
-	rewind(file);
 	while (fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = 0;
 		printf("  ");

@@ -96,18 +96,16 @@ static void show_command(const struct scene *scene, const char *role, char **arg
 /* Runs `uroce pair`, whose output goes to `output`. Returns its status as from waitpid(). */
 static int run_pair(const struct scene *scene, char *server, char *client, int output)
 {
-	char *argv[] = {"uroce",
-			"pair",
-			"--timeout",
-			SCENE_SECONDS,
-			scene->rule ? "--fault" : server,
-			scene->rule ? (char *)scene->rule : client,
-			scene->rule ? server : NULL,
-			client,
-			NULL};
+	char *argv[9] = {"uroce", "pair", "--timeout", SCENE_SECONDS}, **end = argv + 4;
 	pid_t parent = getpid(), pid;
 	int status = 1 << 8;
 
+	if (scene->rule) {
+		*end++ = "--fault";
+		*end++ = (char *)scene->rule;
+	}
+	*end++ = server;
+	*end++ = client;
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
@@ -182,22 +180,33 @@ static void show_table(const char *role, const char *heading, const char *row)
 	show_line(role, cells);
 }
 
+FILE *scene_output(int output)
+{
+	FILE *file = fdopen(dup(output), "r");
+
+	if (file)
+		rewind(file);
+	return file;
+}
+
+/* What that end has printed, of a line of `uroce pair`; NULL: it is not of that end. */
+static char *line_of(const char *role, char *line)
+{
+	size_t begin = strlen(role);
+
+	return !strncmp(line, role, begin) && !strncmp(line + begin, " | ", 3) ? line + begin + 3 : NULL;
+}
+
 /* Prints the lines of that end which `wanted` accepts; NULL: all. */
 static void show_output(int output, const char *role, bool (*wanted)(const char *line))
 {
-	FILE *file = fdopen(dup(output), "r");
-	char text[1024], heading[1024] = "";
-	size_t begin = strlen(role);
+	FILE *file = scene_output(output);
+	char text[1024], heading[1024] = "", *line;
 
-	if (!file)
-		return;
-	rewind(file);
-	while (fgets(text, sizeof(text), file)) {
-		char *line = text + begin + strlen(" | ");
-
+	while (file && fgets(text, sizeof(text), file)) {
 		text[strcspn(text, "\n")] = 0;
-		if (strncmp(text, role, begin) || strncmp(text + begin, " | ", 3) || !*line ||
-		    (wanted && !wanted(line)))
+		line = line_of(role, text);
+		if (!line || !*line || (wanted && !wanted(line)))
 			continue;
 		if (wanted == scene_is_row && line[strspn(line, " ")] == '#')
 			strcpy(heading, line);
@@ -206,24 +215,21 @@ static void show_output(int output, const char *role, bool (*wanted)(const char 
 		else
 			show_line(role, line);
 	}
-	fclose(file);
+	if (file)
+		fclose(file);
 }
 
 /* Prints what `uroce pair` says itself. */
 static void show_reasons(int output)
 {
-	FILE *file = fdopen(dup(output), "r");
+	FILE *file = scene_output(output);
 	char line[1024];
 
-	if (!file)
-		return;
-	rewind(file);
-	while (fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = 0;
-		if (strncmp(line, "server | ", 9) && strncmp(line, "client | ", 9))
-			printf("  %s%s%s\n", style(RED), line, style(PLAIN));
-	}
-	fclose(file);
+	while (file && fgets(line, sizeof(line), file))
+		if (!line_of("server", line) && !line_of("client", line))
+			printf("  %s%.*s%s\n", style(RED), (int)strcspn(line, "\n"), line, style(PLAIN));
+	if (file)
+		fclose(file);
 }
 
 static void show_scene(const struct scene *scene, int output, bool ok)
@@ -257,8 +263,7 @@ static bool play_pair(const struct scene *scene, const char *path, int output)
 	status = server && client ? run_pair(scene, server, client, output) : 1 << 8;
 	free(server);
 	free(client);
-	return WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_FAILURE) == scene->fails &&
-	       WEXITSTATUS(status) <= EXIT_FAILURE;
+	return WIFEXITED(status) && WEXITSTATUS(status) == (scene->fails ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 int scene_play(const struct command *command, const struct scene *scene)

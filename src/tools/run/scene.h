@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 struct command;
 
@@ -34,6 +35,9 @@ void scene_interrupt(int signal);
 
 /* Plays a scene. 0, or an exit status. */
 int scene_play(const struct command *command, const struct scene *scene);
+
+/* What a program has printed to an unnamed file, from the beginning; NULL: no memory. */
+FILE *scene_output(int output);
 
 /* True of rows of perftest's table, as a `worth_showing`. */
 bool scene_is_row(const char *line);

@@ -246,30 +246,6 @@ static void unsent_rung(const struct ladder *l, const struct record *e)
 	l->print(l, &r);
 }
 
-/* Adds an ACK that arrived without a packet of its own: in a record of the ring that carries a request. */
-static void carried_ack_rung(const struct ladder *l, uint32_t step)
-{
-	const struct record *ack = ladder_record(l, step);
-	struct rung r = {ack, .is_arrow = true, .back = !l->requester_right};
-	char label[128], took[64];
-
-	for (uint32_t s = l->j->steps[step].next; s != NO_STEP; s = l->j->steps[s].next) {
-		const struct record *e = ladder_record(l, s);
-
-		if (e->point == TRACE_send && OPERATION(e->arg[2]) == OP_ACKNOWLEDGE && e->arg[0] == ack->arg[1])
-			return;
-		if (e->point != TRACE_acknowledged)
-			continue;
-		put_label(label, sizeof(label), syndrome_name(ack->arg[3]), ack->arg[2],
-			  ", with a request of that end");
-		snprintf(took, sizeof(took), "arrives after %s us", micros((int64_t)(e->time - ack->time)));
-		r.what = label;
-		r.said[!r.back].small = took;
-		l->print(l, &r);
-		return;
-	}
-}
-
 static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
 {
 	const struct record *e = ladder_record(l, step);
@@ -283,7 +259,6 @@ static void step_rung(struct ladder *l, uint32_t step, uint32_t number)
 		return;
 	case TRACE_acknowledge:
 		l->syndrome = e->arg[3];
-		carried_ack_rung(l, step);
 		return;
 	case TRACE_build:
 		if (!was_sent(l, step))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What tests in a network namespace of their own begin with."""
-import os, shutil, subprocess, sys
+import os, shutil, subprocess, sys, tempfile
 
 # perftest's words for one that runs until it is ended, however slow the machine is. Its alarm, after the margin and at
 # the end of the duration, never comes: its handler calls fopen(), which ThreadSanitizer ends a program for.
@@ -19,3 +19,14 @@ def enter(needed):
         unshare = ["unshare", "-n"] if os.getuid() == 0 else ["unshare", "-rn"]
         os.execvp(unshare[0], unshare + [sys.executable, os.path.abspath(sys.argv[0])])
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+def run(needed, *tests):
+    """Enters, and runs the tests in a folder that is removed."""
+    enter(needed)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        for test in tests:
+            test()
+            print("ok", test.__name__)
+        os.chdir("/")

@@ -3,7 +3,7 @@
 """`uroce explain FILE` tells why programs hang, while they do and after they have been killed, and `uroce explain PID` of those that
 run; test_start.py has more of that, docs/hangs.md. In a network namespace of
 its own, as it uses port 4791."""
-import os, re, signal, struct, subprocess, sys, tempfile
+import os, re, signal, struct, subprocess, sys
 
 import alone
 
@@ -219,19 +219,8 @@ def test_codes_and_files():
     check("no trace", r.returncode == 1 and b"is not a trace" in r.stdout, r.stdout)
 
 
-def main():
-    alone.enter(NEEDED)
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        for test in (test_no_receive, test_lost_packets, test_waiting_for_a_message, test_what_the_other_end_does,
-                     test_processes, test_lost_messages,
-                     test_what_the_host_knows_of_a_silent_peer, test_connections, test_a_peer_that_has_ended,
-                     test_codes_and_files):
-            test()
-            print("ok", test.__name__)
-        os.chdir("/")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    alone.run(NEEDED, test_no_receive, test_lost_packets, test_waiting_for_a_message,
+              test_what_the_other_end_does, test_processes, test_lost_messages,
+              test_what_the_host_knows_of_a_silent_peer, test_connections, test_a_peer_that_has_ended,
+              test_codes_and_files)

@@ -3,7 +3,7 @@
 """`uroce run --pcap` and `uroce pcap`: unmodified programs are captured by UDP, by shared memory and one-sided. This
 reads the files itself, and recomputes each ICRC by IBTA's rule with zlib's CRC; tshark, if it is installed, has to
 dissect each packet as RoCE. In a network namespace of its own, as it uses port 4791."""
-import collections, os, shutil, signal, struct, subprocess, sys, tempfile, zlib
+import collections, os, shutil, signal, struct, subprocess, sys, zlib
 
 import alone
 
@@ -266,17 +266,6 @@ def test_broken():
         count(packets_of("b.pcapng"), (SEND_ONLY, 40))
 
 
-def main():
-    alone.enter(NEEDED)
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        for test in (test_sends, test_onesided, test_snap, test_status, test_live, test_broken, test_files_that_cannot_be_written,
-                     test_a_program_into_a_ring_of_files):
-            test()
-            print("ok", test.__name__)
-        os.chdir("/")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    alone.run(NEEDED, test_sends, test_onesided, test_snap, test_status, test_live, test_broken,
+              test_files_that_cannot_be_written, test_a_program_into_a_ring_of_files)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce trace --html` and `--perfetto`: of a SEND, a READ of 4 packets, an RNR NAK, a lost packet and a one-sided WRITE.
 In a network namespace of its own, as it uses port 4791."""
-import collections, html.parser, json, os, re, signal, subprocess, sys, tempfile
+import collections, html.parser, json, os, re, signal, subprocess, sys
 
 import alone
 
@@ -190,17 +190,6 @@ def test_perfetto():
     check("each slice has its queue pair", all((e["pid"], e["tid"]) in tracks for e in by["X"] + by["b"]))
 
 
-def main():
-    alone.enter(NEEDED)
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        for test in (test_text, test_the_end_of_a_trace, test_send_and_read, test_refused_and_lost, test_one_sided,
-                     test_picture_of_readme, test_perfetto):
-            test()
-            print("ok", test.__name__)
-        os.chdir("/")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    alone.run(NEEDED, test_text, test_the_end_of_a_trace, test_send_and_read, test_refused_and_lost,
+              test_one_sided, test_picture_of_readme, test_perfetto)

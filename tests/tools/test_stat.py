@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`uroce stat`: what it says of two programs that run agrees, end with end and form with form. In a network namespace of
 its own, as it uses port 4791."""
-import fcntl, json, os, pty, re, signal, struct, subprocess, sys, tempfile, termios, time
+import fcntl, json, os, pty, re, signal, struct, subprocess, sys, termios, time
 
 import alone
 
@@ -404,19 +404,9 @@ def test_a_stopped_process_among_others():
     end(client, server)
 
 
-def main():
-    alone.enter(NEEDED)
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        for test in (test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top, test_live_traces,
-                     test_a_request_from_before, test_losses_are_counted, test_ids, test_xrc_targets_count,
-                     test_rdma_says_the_same, test_rdma_on_srqs, test_threads_of_the_program_do_not_run,
-                     test_rdma_on_ids, test_refusals, test_a_stopped_process_among_others):
-            test()
-            print("ok", test.__name__)
-        os.chdir("/")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    alone.run(NEEDED, test_both_ends_agree, test_bytes, test_bytes_for_a_time, test_many, test_top,
+              test_live_traces, test_a_request_from_before, test_losses_are_counted, test_ids,
+              test_xrc_targets_count, test_rdma_says_the_same, test_rdma_on_srqs,
+              test_threads_of_the_program_do_not_run, test_rdma_on_ids, test_refusals,
+              test_a_stopped_process_among_others)

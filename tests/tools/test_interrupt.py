@@ -56,8 +56,9 @@ def check(what, good, *more):
         sys.exit(1)
 
 
-def ended_by_keys(keys, *command):
-    """(status as of subprocess, what was shown) of a command at a terminal; the keys are typed when it waits."""
+def ended_by_keys(keys, *command, sleeps=False):
+    """(status as of subprocess, what was shown) of a command at a terminal; the keys are typed when it says that it waits,
+    and, if it sleeps then, does so."""
     child, fd = pty.fork()
     if not child:
         os.environ["COLUMNS"] = "80"
@@ -72,8 +73,8 @@ def ended_by_keys(keys, *command):
             break
         shown += more
         if not typed and b"waiting" in shown:
-            while not re.search(r"^State:\s+S", open("/proc/%d/status" % child).read(), re.M):
-                pass  # its last calls before it waits
+            while sleeps and not re.search(r"^State:\s+S", open("/proc/%d/status" % child).read(), re.M):
+                pass
             os.write(fd, keys)
             typed = True
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -90,7 +91,7 @@ def test_run():
     status, said = ended_by_keys(b"\3", "uroce", "run", "./handler")
     check("its own handler", status == 7 and "Queue pair" not in said, status, said)
     for call in "sleep", "pause", "poll":
-        status, said = ended_by_keys(b"\3", "uroce", "run", "./sleeper", call)
+        status, said = ended_by_keys(b"\3", "uroce", "run", "./sleeper", call, sleeps=True)
         check("a call that waits does not return: " + call, status == -signal.SIGINT and "came back" not in said, status, said)
         check("and it is explained", "no queue pair" in said.lower(), said)
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
+#include "tools/run/ending.h"
 #include "tools/run/mistakes.h"
 #include "tools/run/scene.h"
 #include "tools/terminal.h"
@@ -55,16 +55,18 @@ static void heading(const char *format, ...)
 static int ourselves(const char *const *argv)
 {
 	pid_t pid;
-	int status = 1 << 8;
+	int status;
 
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
+		ending_forget();
 		execv("/proc/self/exe", (char **)argv);
 		_exit(EXIT_NOT_FOUND);
 	}
-	if (pid > 0)
-		waitpid(pid, &status, 0);
+	status = pid > 0 ? ending_wait(pid) : 1 << 8;
+	if (ending_signal())
+		return 128 + ending_signal();
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
@@ -303,8 +305,7 @@ static pid_t start_mistakes(const char *how, const char *which, int *output)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGTERM, SIG_DFL);
+	ending_forget();
 	dup2(*output, STDOUT_FILENO);
 	dup2(*output, STDERR_FILENO);
 	execv(self, (char **)argv);
@@ -319,10 +320,8 @@ static bool play_mistakes(const char *how, const char *which, int expected)
 
 	printf("  $ %suroce %s uroce demo %s%s\n\n", style(BOLD), how, which, style(PLAIN));
 	pid = start_mistakes(how, which, &output);
-	if (pid > 0 && waitpid(pid, &status, 0) != pid) { /* interrupted by a signal */
-		kill(pid, SIGKILL);
-		waitpid(pid, &status, 0);
-	}
+	if (pid > 0)
+		status = ending_wait(pid);
 	if (output >= 0)
 		print_report(output);
 	close(output);
@@ -344,8 +343,8 @@ static int demo_check(const struct command *command)
 		heading("%s", acts[i].heading);
 		if (play_mistakes(acts[i].how, acts[i].which, acts[i].status))
 			continue;
-		if (stage.interrupted)
-			return 128 + stage.interrupted;
+		if (ending_signal())
+			return 128 + ending_signal();
 		return complain(command, "the program should have ended with status %d: run `uroce doctor`",
 				acts[i].status);
 	}
@@ -397,7 +396,6 @@ int demo_command(const struct command *command, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"keep", no_argument, NULL, 'k'}, {"directory", required_argument, NULL, 'd'}, {0}};
-	struct sigaction on_signal = {.sa_handler = scene_interrupt};
 	const struct demo *demo;
 	const char *word;
 	bool keep = false;
@@ -424,9 +422,7 @@ int demo_command(const struct command *command, int argc, char **argv)
 		return complain(command, "liburoce.so.1 is neither beside this program nor in %s", UROCE_LIBDIR);
 	if (!make_directory())
 		return complain(command, "%s: %s", stage.directory, strerror(errno));
-	sigaction(SIGINT, &on_signal, NULL);
-	sigaction(SIGTERM, &on_signal, NULL);
-	sigaction(SIGHUP, &on_signal, NULL);
+	ending_begin();
 	if (!terminal_columns())
 		setenv("COLUMNS", "80", 1); /* for files as well, and for programs started here */
 	status = demo->run(command);

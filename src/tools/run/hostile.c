@@ -18,9 +18,11 @@
 
 #include "base/base.h"
 #include "base/config.h"
+#include "base/high_fd.h"
 #include "fault/rule.h"
 #include "tools/command.h"
 #include "tools/program.h"
+#include "tools/run/ending.h"
 #include "tools/terminal.h"
 
 #define END_PATIENCE 2000 /* ms that a program which hangs has to end by SIGTERM */
@@ -53,9 +55,6 @@ struct hostile_options {
 	bool print;
 	char **argv;
 };
-
-static pid_t running;		  /* process group of the run, for the signal handler; 0: none */
-static struct pollfd running_end; /* its pidfd */
 
 /* ---- seeds ---- */
 
@@ -206,8 +205,7 @@ static void print_seed(uint64_t seed)
 
 /* ---- a run ---- */
 
-/* Ends the program and its group. `uroce pair` ends groups of its own, if it is asked. For a signal handler, too.
- * `end`: by the program's pidfd. */
+/* Ends the program and its group. `uroce pair` ends groups of its own, if it is asked. `end`: the program's pidfd. */
 static void end_run(pid_t child, struct pollfd *end)
 {
 	kill(-child, SIGTERM);
@@ -216,19 +214,13 @@ static void end_run(pid_t child, struct pollfd *end)
 	kill(-child, SIGKILL);
 }
 
-static void end_running(int number)
-{
-	if (running)
-		end_run(running, &running_end);
-	_exit(128 + number);
-}
-
 /* Prepares and executes the program, in the child. */
 static void begin_run(const struct command *command, const struct hostile_options *o, uint64_t seed, size_t only,
 		      int output)
 {
 	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
+	ending_forget();
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (set_hostile(seed, only))
@@ -241,14 +233,18 @@ static void begin_run(const struct command *command, const struct hostile_option
 	_exit(program_run(command, o->argv));
 }
 
-/* Waits for the child at most `seconds`. */
+/* Waits for the child at most `seconds`. A signal that asks for the end ends both. */
 static void await_run(struct hostile_run *run, pid_t child, uint64_t seconds)
 {
-	struct pollfd *end = &running_end;
+	struct pollfd fds[] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
+			       {.fd = ending_fd(), .events = POLLIN}};
 
-	run->hangs = end->fd >= 0 && poll(end, 1, seconds > 1000000 ? -1 : (int)(1000 * seconds)) == 0;
-	if (run->hangs)
-		end_run(child, end);
+	run->hangs = fds[0].fd >= 0 && poll(fds, 2, seconds > 1000000 ? -1 : (int)(1000 * seconds)) == 0;
+	if (run->hangs || ending_signal())
+		end_run(child, &fds[0]);
+	if (ending_signal())
+		_exit(128 + ending_signal());
+	fd_close(&fds[0].fd);
 	waitpid(child, &run->status, 0);
 	kill(-child, SIGKILL); /* kills what the program has left running */
 }
@@ -269,12 +265,7 @@ static struct hostile_run run_seed(const struct command *command, const struct h
 		return run;
 	}
 	setpgid(child, child);
-	running_end = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN};
-	running = child;
 	await_run(&run, child, o->seconds);
-	running = 0;
-	if (running_end.fd >= 0)
-		close(running_end.fd);
 	return run;
 }
 
@@ -423,8 +414,7 @@ int hostile_command(const struct command *command, int argc, char **argv)
 		print_seed(o.seed);
 		return EXIT_SUCCESS;
 	}
-	for (size_t i = 0; i < 3; i++)
-		signal((const int[]){SIGINT, SIGTERM, SIGHUP}[i], end_running);
+	ending_begin();
 	for (uint64_t i = 0; i < o.times; i++) {
 		print_progress(i, &o, failed);
 		failed += !try_seed(command, &o, o.seed + i, !failed);

@@ -19,6 +19,7 @@
 #include "tools/command.h"
 #include "tools/library.h"
 #include "tools/program.h"
+#include "tools/run/ending.h"
 #include "tools/run/listens.h"
 #include "tools/run/rules.h"
 #include "tools/terminal.h"
@@ -44,17 +45,11 @@ struct pair {
 	bool serves; /* the server does not end by itself */
 };
 
-static volatile sig_atomic_t interrupted; /* signal that asks for the end; 0: none */
-
-static void interrupt(int signal)
-{
-	interrupted = signal;
-}
-
 /* ---- an end ---- */
 
 static void end_execute(const struct pair *p, const struct end *e, int output)
 {
+	ending_forget();
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (e == &p->server && p->server_faults)
@@ -142,11 +137,11 @@ static void end_tell(const struct pair *p, const struct end *e)
 
 /* ---- both ---- */
 
-/* Waits for output or an end, at most until the deadline, or for `most` ms. */
-static void pair_wait(struct pair *p, uint64_t deadline, int most)
+/* Waits for output or an end, at most until the deadline, or for `most` ms; `asked`: or until the end is asked for. */
+static void pair_wait(struct pair *p, uint64_t deadline, int most, int asked)
 {
 	struct end *ends[] = {&p->server, &p->client};
-	struct pollfd fds[4];
+	struct pollfd fds[5] = {[4] = {.fd = asked, .events = POLLIN}};
 	uint64_t now = clock_now();
 	int left = deadline > now ? (int)min_of((deadline - now) / MSEC + 1, (uint64_t)most) : 0;
 
@@ -165,7 +160,7 @@ static void pair_wait(struct pair *p, uint64_t deadline, int most)
 /* True until the time is over, or a signal asks for the end. */
 static bool pair_goes_on(const struct pair *p)
 {
-	return !interrupted && clock_now() < p->deadline;
+	return !ending_signal() && clock_now() < p->deadline;
 }
 
 /* Ends what still runs of it: by SIGTERM, so that it can report, then by SIGKILL. */
@@ -178,10 +173,10 @@ static void pair_stop(struct pair *p, struct end *e)
 	kill(-e->pid, SIGTERM);
 	kill(-e->pid, SIGCONT);
 	while (e->pidfd >= 0 && clock_now() < deadline)
-		pair_wait(p, deadline, INT32_MAX);
+		pair_wait(p, deadline, INT32_MAX, -1);
 	kill(-e->pid, SIGKILL);
 	while (e->pidfd >= 0)
-		pair_wait(p, UINT64_MAX, INT32_MAX);
+		pair_wait(p, UINT64_MAX, INT32_MAX, -1);
 }
 
 /* True if the client can begin. What listens can only be polled; a server without a port has some time from what it
@@ -199,7 +194,7 @@ static int pair_play(struct pair *p)
 	uint64_t until;
 
 	while (!status && server->pidfd >= 0 && pair_goes_on(p) && !server_is_ready(server))
-		pair_wait(p, p->deadline, READY_MS);
+		pair_wait(p, p->deadline, READY_MS, ending_fd());
 	if (status)
 		return status;
 	if (server->pidfd < 0) {
@@ -210,11 +205,11 @@ static int pair_play(struct pair *p)
 	if (pair_goes_on(p))
 		status = end_start(p, client);
 	while (!status && client->pidfd >= 0 && pair_goes_on(p))
-		pair_wait(p, p->deadline, INT32_MAX);
+		pair_wait(p, p->deadline, INT32_MAX, ending_fd());
 	until = client->status ? min_of(p->deadline, clock_now() + STOP_PATIENCE) : p->deadline;
-	while (!status && !p->serves && server->pidfd >= 0 && !interrupted && clock_now() < until)
-		pair_wait(p, until, INT32_MAX);
-	return status ?: interrupted ? 128 + interrupted : 0;
+	while (!status && !p->serves && server->pidfd >= 0 && !ending_signal() && clock_now() < until)
+		pair_wait(p, until, INT32_MAX, ending_fd());
+	return status ?: ending_signal() ? 128 + ending_signal() : 0;
 }
 
 static int pair_end(struct pair *p, int status)
@@ -271,7 +266,6 @@ int pair_command(const struct command *command, int argc, char **argv)
 	pair.server.text = argv[optind];
 	pair.client.text = argv[optind + 1];
 	pair.deadline = clock_now() + pair.seconds * SEC;
-	for (size_t i = 0; i < 3; i++)
-		signal((const int[]){SIGINT, SIGTERM, SIGHUP}[i], interrupt);
+	ending_begin();
 	return pair_end(&pair, pair_play(&pair));
 }

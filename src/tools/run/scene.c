@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +16,13 @@
 #include "base/memfd.h"
 #include "tools/command.h"
 #include "tools/program.h"
+#include "tools/run/ending.h"
 #include "tools/terminal.h"
 #include "tools/tuned.h"
 
 #define SEED "7" /* of the faults */
 
 struct stage stage;
-
-void scene_interrupt(int signal)
-{
-	stage.interrupted = signal;
-}
 
 /* A TCP port without a listener. */
 static int free_port(void)
@@ -98,7 +93,6 @@ static int run_pair(const struct scene *scene, char *server, char *client, int o
 {
 	char *argv[9] = {"uroce", "pair", "--timeout", SCENE_SECONDS}, **end = argv + 4;
 	pid_t parent = getpid(), pid;
-	int status = 1 << 8;
 
 	if (scene->rule) {
 		*end++ = "--fault";
@@ -112,6 +106,7 @@ static int run_pair(const struct scene *scene, char *server, char *client, int o
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (getppid() != parent)
 			_exit(EXIT_FAILURE);
+		ending_forget();
 		unsetenv("UROCE_TRACE");
 		unsetenv("UROCE_FAULT");
 		dup2(output, STDOUT_FILENO);
@@ -119,9 +114,7 @@ static int run_pair(const struct scene *scene, char *server, char *client, int o
 		execv("/proc/self/exe", argv);
 		_exit(EXIT_NOT_FOUND);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) != pid) /* interrupted by a signal */
-		kill(pid, SIGTERM);
-	return status;
+	return pid > 0 ? ending_wait(pid) : 1 << 8;
 }
 
 /* ---- output ---- */
@@ -289,8 +282,10 @@ int scene_play(const struct command *command, const struct scene *scene)
 	if (output < 0)
 		return complain(command, "%s", strerror(-output));
 	ok = play_pair(scene, path, output);
-	if (!stage.interrupted)
+	if (!ending_signal())
 		show_scene(scene, output, ok);
 	close(output);
-	return ok ? 0 : stage.interrupted ? 128 + stage.interrupted : EXIT_FAILURE;
+	if (ending_signal())
+		return 128 + ending_signal();
+	return ok ? 0 : EXIT_FAILURE;
 }

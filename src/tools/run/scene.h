@@ -4,7 +4,6 @@
 #define UROCE_TOOLS_RUN_SCENE_H
 
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -25,13 +24,9 @@ struct scene {
 
 /* State shared by all scenes. */
 extern struct stage {
-	char directory[PATH_MAX];	   /* for traces and logs */
-	const char *programs;		   /* directory to look for the programs in; NULL: PATH */
-	volatile sig_atomic_t interrupted; /* signal that asks for the end; 0: none */
+	char directory[PATH_MAX]; /* for traces and logs */
+	const char *programs;	  /* directory to look for the programs in; NULL: PATH */
 } stage;
-
-/* Handler of the signals that ask for the end. */
-void scene_interrupt(int signal);
 
 /* Plays a scene. 0, or an exit status. */
 int scene_play(const struct command *command, const struct scene *scene);

@@ -22,11 +22,12 @@
 #define PAGES_KNOWN 256u /* ranges known to be readable and writable, without reading /proc/self/maps */
 
 /* breakpoints: of a request that is watched: four system calls and some faults, 300 us in a virtual machine */
-#define WATCH_FIRST 64u	  /* first requests of a thread that are watched ... */
-#define WATCH_THEN  1024u /* ... then one in so many */
-#define WATCH_LIST  8u	  /* requests of a list among which one is chosen */
-#define WATCH_STACK 1024u /* bytes of the stack at an access; not measured */
-#define WATCH_ROOM  2u	  /* pages for accesses of one breakpoint: of locked memory, each user has 129 on most hosts */
+#define WATCH_FIRST   64u   /* first requests of a thread that are watched ... */
+#define WATCH_THEN    1024u /* ... then one in so many */
+#define WATCH_LIST    8u    /* requests of a list among which one is chosen */
+#define WATCH_STACK   1024u /* bytes of the stack at an access; not measured */
+#define WATCH_THREADS 8u    /* threads that have them, of a process; not measured */
+#define WATCH_ROOM    2u /* pages for accesses of one breakpoint: of locked memory, each user has 129 on most hosts */
 
 /* races across processes */
 #define NEWEST_AHEAD (10 * USEC) /* ns that the time of the last post is written ahead: fewer shared writes */

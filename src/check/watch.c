@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A breakpoint is a perf event of one thread; the kernel writes a record of each access to a ring: registers and the
+/* A breakpoint is a perf event for each thread; the kernel writes a record of each access to a ring: registers and the
  * top of the stack. Accesses of uroce itself are among them, and are known by their stack. A function of the C library
  * may read beyond what it was given, in words; so there it counts only if an argument points to the buffer. */
 #include "check/watch.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,12 +44,17 @@
 /* A processor has four: two for READs and atomics, which are done soon, and two for receives. */
 enum { POINTS = 4, POINTS_OF_ONE = 2, WORD = 8, GRH = sizeof(struct ibv_grh) };
 
-struct point {
-	int fd; /* -1: not open */
-	pid_t thread;
-	uint64_t at;
+/* A breakpoint of one thread. */
+struct eye {
+	pid_t thread; /* 0: none */
+	int fd;
 	struct perf_event_mmap_page *ring;
+};
+
+struct point {
+	uint64_t at;
 	bool is_taken;
+	struct eye eye[WATCH_THREADS]; /* the first: of the thread that posted */
 };
 
 /* As the kernel lays it out: registers by their number. */
@@ -93,40 +100,72 @@ static uint32_t span_of(uint64_t at, uint64_t length)
 	return span;
 }
 
-static void point_close(struct point *p)
+static void eye_close(struct eye *e)
 {
-	if (p->ring)
-		munmap(p->ring, (1 + WATCH_ROOM) * page);
-	p->ring = NULL;
-	fd_close(&p->fd);
+	if (!e->thread)
+		return;
+	if (e->ring)
+		munmap(e->ring, (1 + WATCH_ROOM) * page);
+	close(e->fd);
+	*e = (struct eye){0};
 }
 
-static bool point_open(struct point *p, struct perf_event_attr *attr)
+/* False with errno. */
+static bool eye_open(struct eye *e, pid_t thread, struct perf_event_attr *attr)
 {
+	int fd = high_fd((int)syscall(SYS_perf_event_open, attr, thread, -1, -1, PERF_FLAG_FD_CLOEXEC));
 	void *ring;
 
-	point_close(p);
-	p->fd = high_fd((int)syscall(SYS_perf_event_open, attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
-	if (p->fd < 0) {
-		watch_is_on = errno == ENOSPC || errno == EMFILE; /* a debugger has them, for now */
+	if (fd < 0)
 		return false;
-	}
-	ring = mmap(NULL, (1 + WATCH_ROOM) * page, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
-	p->ring = ring == MAP_FAILED ? NULL : ring;
-	watch_is_on = p->ring;
-	p->thread = gettid();
-	if (!p->ring)
-		point_close(p);
-	return p->ring;
+	ring = mmap(NULL, (1 + WATCH_ROOM) * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*e = (struct eye){thread, fd, ring == MAP_FAILED ? NULL : ring};
+	if (!e->ring)
+		eye_close(e);
+	return e->ring;
 }
 
-static void forget_records(struct point *p)
+static void eye_forget(struct eye *e)
 {
-	atomic_store((_Atomic __u64 *)&p->ring->data_tail, atomic_load((_Atomic __u64 *)&p->ring->data_head));
+	atomic_store((_Atomic __u64 *)&e->ring->data_tail, atomic_load((_Atomic __u64 *)&e->ring->data_head));
 }
 
+/* Sets the breakpoint of that thread. False with errno. */
+static bool eye_set(struct eye *e, pid_t thread, struct perf_event_attr *attr)
+{
+	if (e->thread != thread || ioctl(e->fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, attr)) {
+		eye_close(e);
+		if (!eye_open(e, thread, attr))
+			return false;
+	}
+	eye_forget(e);
+	return true;
+}
+
+/* The threads of this process, this one first; others up to WATCH_THREADS in all. Returns their number. */
+static uint32_t list_threads(pid_t thread[WATCH_THREADS])
+{
+	DIR *all = opendir("/proc/self/task");
+	struct dirent *e;
+	uint32_t n = 1;
+	pid_t one;
+
+	thread[0] = gettid();
+	while (all && n < WATCH_THREADS && (e = readdir(all))) {
+		one = (pid_t)strtol(e->d_name, NULL, 10);
+		if (one > 0 && one != thread[0])
+			thread[n++] = one;
+	}
+	if (all)
+		closedir(all);
+	return n;
+}
+
+/* Those of other threads that cannot be set are left out. */
 static bool point_set(struct point *p, uint64_t at, uint32_t length)
 {
+	pid_t thread[WATCH_THREADS];
+	uint32_t threads = list_threads(thread);
 	struct perf_event_attr attr = {.type = PERF_TYPE_BREAKPOINT,
 				       .size = sizeof(attr),
 				       .sample_period = 1,
@@ -139,28 +178,29 @@ static bool point_set(struct point *p, uint64_t at, uint32_t length)
 				       .bp_addr = at,
 				       .bp_len = length};
 
-	if (p->fd < 0 || p->thread != gettid() || ioctl(p->fd, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attr))
-		p->is_taken = point_open(p, &attr);
-	else
-		p->is_taken = true;
 	p->at = at;
-	if (p->is_taken)
-		forget_records(p);
+	p->is_taken = eye_set(&p->eye[0], thread[0], &attr);
+	if (!p->is_taken)
+		watch_is_on = errno == ENOSPC || errno == EMFILE; /* a debugger has them, for now */
+	for (uint32_t i = 1; i < WATCH_THREADS; i++)
+		if (i >= threads || !p->is_taken || !eye_set(&p->eye[i], thread[i], &attr))
+			eye_close(&p->eye[i]);
 	return p->is_taken;
 }
 
 static void point_drop(struct point *p)
 {
-	if (p->is_taken)
-		ioctl(p->fd, PERF_EVENT_IOC_DISABLE, 0);
+	for (uint32_t i = 0; p->is_taken && i < WATCH_THREADS; i++)
+		if (p->eye[i].thread)
+			ioctl(p->eye[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 	p->is_taken = false;
 }
 
 /* ---- accesses ---- */
 
-static void ring_copy(const struct point *p, uint64_t from, void *to, size_t length)
+static void ring_copy(const struct eye *e, uint64_t from, void *to, size_t length)
 {
-	const char *data = (const char *)p->ring + page;
+	const char *data = (const char *)e->ring + page;
 	size_t room = WATCH_ROOM * page, at = from % room, first = min_of(length, room - at);
 
 	memcpy(to, data + at, first);
@@ -190,26 +230,38 @@ static bool is_by_program(const struct sample *s, void *const *frame, uint32_t d
 	return file && is_known && (!stack_is_libc(frame[0]) || s->di - at < length || s->si - at < length);
 }
 
-/* Stack of the first access of the program since the last look; NULL: none. The buffer is that of `at`. */
-static const struct stack *point_look(struct point *p, uint64_t at, uint64_t length)
+static const struct stack *eye_look(struct eye *e, uint64_t at, uint64_t length)
 {
-	uint64_t head = atomic_load((_Atomic __u64 *)&p->ring->data_head), tail = p->ring->data_tail;
+	uint64_t head = atomic_load((_Atomic __u64 *)&e->ring->data_head), tail = e->ring->data_tail;
 	const struct stack *first = NULL;
 	void *frame[STACK_DEPTH];
 	struct sample s;
 
 	for (; tail < head && !first; tail += s.header.size) {
-		ring_copy(p, tail, &s, sizeof(s.header));
+		ring_copy(e, tail, &s, sizeof(s.header));
 		if (s.header.type != PERF_RECORD_SAMPLE || s.header.size != sizeof(s))
 			continue;
-		ring_copy(p, tail, &s, sizeof(s));
+		ring_copy(e, tail, &s, sizeof(s));
 		uint32_t depth = unwind_copied(
 			&(struct unwind_copy){s.pc, s.sp, s.bp, s.stack, min_of(s.stack_used, sizeof(s.stack))}, frame,
 			ARRAY_SIZE(frame));
 		if (is_by_program(&s, frame, depth, at, length))
 			first = stack_of(frame, depth);
 	}
-	forget_records(p);
+	eye_forget(e);
+	return first;
+}
+
+/* Stack of an access of the program since the last look, the first of its thread; NULL: none. The buffer is that of
+ * `at`. */
+static const struct stack *point_look(struct point *p, uint64_t at, uint64_t length)
+{
+	const struct stack *found_by, *first = NULL;
+
+	for (uint32_t i = 0; i < WATCH_THREADS; i++) {
+		found_by = p->eye[i].thread ? eye_look(&p->eye[i], at, length) : NULL;
+		first = first ?: found_by;
+	}
 	return first;
 }
 
@@ -388,8 +440,6 @@ void watch_finish(void)
 void watch_start(void)
 {
 	page = (size_t)sysconf(_SC_PAGESIZE);
-	for (int i = 0; i < POINTS; i++)
-		points[i].fd = -1;
 	owner = getpid();
 	watch_is_on = !asan_is_memcheck();
 }

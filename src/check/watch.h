@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hardware breakpoints on the first and last bytes that a request brings, from its post to its poll: an instruction of
- * the posting thread that reads or writes them is known by its stack. The kernel provides them by perf events, without
- * a signal, and the program does what it does without them. Any thread. */
+ * the program that reads or writes them is known by its stack, in the thread that posted and some others. The kernel
+ * provides them by perf events, without a signal, and the program does what it does without them. Any thread. */
 #ifndef UROCE_CHECK_WATCH_H
 #define UROCE_CHECK_WATCH_H
 

@@ -6,6 +6,7 @@
 
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -169,6 +170,41 @@ static void last_byte_is_read(bool wrong)
 }
 
 #ifndef HAS_ASAN
+/* By a thread that was there before the post. */
+static struct reader {
+	pthread_barrier_t turn;
+	const char *at;
+} reader;
+
+static void *read_in_turn(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&reader.turn);
+	seen = *reader.at;
+	pthread_barrier_wait(&reader.turn);
+	return NULL;
+}
+
+static void other_thread_reads(bool wrong)
+{
+	pthread_t thread;
+	struct pair p;
+
+	ZERO(pthread_barrier_init(&reader.turn, NULL, 2));
+	ZERO(pthread_create(&thread, NULL, read_in_turn, NULL));
+	pair_open(&p, (struct want){0});
+	post(&p.a, IBV_WR_RDMA_READ, piece(&p.a, 0, 64), &p.b, IBV_SEND_SIGNALED);
+	reader.at = p.a.memory;
+	if (!wrong)
+		await(&p.a);
+	pthread_barrier_wait(&reader.turn);
+	pthread_barrier_wait(&reader.turn);
+	if (wrong)
+		await(&p.a);
+	ZERO(pthread_join(thread, NULL));
+	pair_close(&p);
+}
+
 /* Behind the end of the message, memory is the program's. */
 static void rest_of_receive_is_read(bool wrong)
 {
@@ -256,6 +292,7 @@ const struct row watch_rows[] = {
 	{"first_of_two_is_read", first_of_two_is_read, "touched-in-flight", "first_of_two_is_read"},
 	{"rest_of_receive_is_read", rest_of_receive_is_read, "touched-in-flight", "rest_of_receive_is_read"},
 	{"one_receive_is_read", one_receive_is_read, "touched-in-flight", "one_receive_is_read"},
+	{"other_thread_reads", other_thread_reads, "touched-in-flight", "read_in_turn"},
 #endif
 	{"last_byte_is_read", last_byte_is_read, "touched-in-flight", "last_byte_is_read"},
 	{"payload_is_sought_at_0", payload_is_sought_at_0, "grh-as-payload", "payload_is_sought_at_0"},

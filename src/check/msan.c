@@ -46,21 +46,6 @@ static void report_memory(const struct ibv_send_wr *wr, const struct ibv_sge *sg
 	report_unset(text, posted, "posted");
 }
 
-/* The memory of an SGE, if the program reaches it by a pointer; else NULL. */
-static const char *memory_of(struct hca *hca, const struct ibv_sge *sge)
-{
-	struct mr *mr = mr_get_local(hca, sge->lkey);
-	const char *at = NULL;
-
-	if (!mr)
-		return NULL;
-	if (!mr->type && target_is_plain(mr) && sge->length <= mr->length &&
-	    sge->addr - mr->iova <= mr->length - sge->length)
-		at = mr_at(mr, sge->addr);
-	mr_put(mr);
-	return at;
-}
-
 static void look_at_memory(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct stack *posted)
 {
 	struct hca *hca = ((const struct qp *)qp)->hca;
@@ -68,7 +53,7 @@ static void look_at_memory(const struct ibv_qp *qp, const struct ibv_send_wr *wr
 	for (int i = 0; i < sges_of(wr->sg_list, wr->num_sge, ((const struct qp *)qp)->cap.max_send_sge); i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
 		const char *at =
-			wr->send_flags & IBV_SEND_INLINE ? (const char *)(uintptr_t)sge->addr : memory_of(hca, sge);
+			wr->send_flags & IBV_SEND_INLINE ? (const char *)(uintptr_t)sge->addr : target_of_sge(hca, sge);
 		const char *unset = at ? msan_first_unset(at, sge->length) : NULL;
 
 		if (unset) {

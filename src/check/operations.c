@@ -36,6 +36,7 @@
 #include "check/watch.h"
 #include "object/cq.h"
 #include "object/qp.h"
+#include "object/srq.h"
 
 #define UNDEFINED 0x5a5a5a5au /* value of ibv_wc fields that are undefined after an error */
 
@@ -139,6 +140,7 @@ static void note_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr, con
 	r->ah = qp->qp_type == IBV_QPT_UD ? wr->wr.ud.ah : NULL;
 	buffers_begin(r);
 	asan_look(r);
+	order_uses(((const struct qp *)qp)->hca, r);
 	lock_take(&objects_lock);
 	o = queues_find(CHECK_QP, qp);
 	if (o)
@@ -186,19 +188,19 @@ static int check_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv
 	const struct stack *posted = check_is_paused() ? NULL : stack_here();
 	int error;
 
-	order_before_send(qp, wr);
-	peers_told();
-	if (!posted) {
+	if (!posted)
 		msan_expects_sent(wr);
-		return next.post_send(qp, wr, bad);
-	}
-	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+	for (const struct ibv_send_wr *w = wr; posted && w; w = w->next) {
 		if (qp->qp_type == IBV_QPT_UD && w->wr.ud.ah && !check_knows(CHECK_AH, w->wr.ud.ah))
 			check_dead(CHECK_AH, w->wr.ud.ah, "posted with");
 		msan_look(qp, w, posted);
 		note_send(qp, w, posted);
 	}
+	order_before_send(qp, wr);
+	peers_told();
 	error = next.post_send(qp, wr, bad);
+	if (!posted)
+		return error;
 	if (error)
 		msan_wrote(bad, sizeof(*bad));
 	after_send(qp, error ? *bad : NULL, posted);
@@ -242,6 +244,7 @@ static void note_receive(enum check_kind kind, const void *queue, const struct i
 	r->brings = true;
 	buffers_begin(r);
 	asan_look(r);
+	order_uses(kind == CHECK_QP ? ((const struct qp *)queue)->hca : ((const struct srq *)queue)->hca, r);
 	lock_take(&objects_lock);
 	o = queues_find(kind, queue);
 	if (o)
@@ -279,8 +282,6 @@ static const struct stack *before_receives(enum check_kind kind, const void *que
 {
 	const struct stack *posted = check_is_paused() ? NULL : stack_here();
 
-	order_before_receive(queue);
-	peers_told();
 	if (!posted)
 		msan_expects_receives(wr);
 	for (; posted && wr; wr = wr->next) {
@@ -288,6 +289,8 @@ static const struct stack *before_receives(enum check_kind kind, const void *que
 			look_for_grh(queue, wr, posted);
 		note_receive(kind, queue, wr, posted);
 	}
+	order_before_receive(queue);
+	peers_told();
 	return posted;
 }
 

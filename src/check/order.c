@@ -6,6 +6,10 @@
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
+#include "base/base.h"
+#include "check/target.h"
+#include "check/tuned.h"
+#include "object/hca.h"
 #include "object/qp.h"
 
 #define KEYS 4096u
@@ -13,6 +17,8 @@
 static struct {
 	void (*acquire)(void *key);
 	void (*release)(void *key);
+	void (*read)(void *at, unsigned long length);
+	void (*write)(void *at, unsigned long length);
 } order_tsan;
 static bool order_is_told; /* constant after order_start() */
 static char order_keys[KEYS];
@@ -25,6 +31,23 @@ static void *key_of_number(uint32_t qpn)
 static void *key_of_queue(const void *queue)
 {
 	return &order_keys[((uintptr_t)queue >> 6 ^ (uintptr_t)queue >> 18) % KEYS];
+}
+
+void order_uses(struct hca *hca, const struct request *r)
+{
+	void (*use)(void *at, unsigned long length) = r->brings ? order_tsan.write : order_tsan.read;
+	uint64_t first, last;
+	char *at;
+
+	for (int i = 0; order_is_told && i < r->sges; i++) {
+		at = target_of_sge(hca, &r->sge[i]);
+		if (!at)
+			continue;
+		first = min_of((uint64_t)r->sge[i].length, ORDER_LOOKS);
+		last = min_of(r->sge[i].length - first, ORDER_LOOKS);
+		use(at, first);
+		use(at + r->sge[i].length - last, last);
+	}
 }
 
 void order_before_send(const struct ibv_qp *base, const struct ibv_send_wr *wr)
@@ -59,5 +82,7 @@ void order_start(void)
 {
 	order_tsan.acquire = (void (*)(void *))dlsym(RTLD_DEFAULT, "__tsan_acquire");
 	order_tsan.release = (void (*)(void *))dlsym(RTLD_DEFAULT, "__tsan_release");
-	order_is_told = order_tsan.acquire && order_tsan.release;
+	order_tsan.read = (void (*)(void *, unsigned long))dlsym(RTLD_DEFAULT, "__tsan_read_range");
+	order_tsan.write = (void (*)(void *, unsigned long))dlsym(RTLD_DEFAULT, "__tsan_write_range");
+	order_is_told = order_tsan.acquire && order_tsan.release && order_tsan.read && order_tsan.write;
 }

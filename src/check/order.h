@@ -5,11 +5,16 @@
 #ifndef UROCE_CHECK_ORDER_H
 #define UROCE_CHECK_ORDER_H
 
-#include <infiniband/verbs.h>
+#include "check/request.h"
+
+struct hca;
 
 /* Detects ThreadSanitizer. Without it, the other functions do nothing. */
 void order_start(void);
-/* Called before this thread posts requests to the queue pair, or receives to a queue. */
+/* This thread uses the memory of a request that it is about to post: it reads what is sent, and stores what is brought,
+ * for the adapter. Of long memory, both ends. */
+void order_uses(struct hca *hca, const struct request *r);
+/* The same before that; called before this thread posts requests to the queue pair, or receives to a queue. */
 void order_before_send(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
 void order_before_receive(const void *queue);
 /* Called after a completion of the QP was polled. `queue`: where the receive was posted; NULL for a send. */

@@ -31,3 +31,17 @@ struct mr *target_of(const struct qp *qp, const struct packet *p, uint64_t lengt
 	}
 	return mr;
 }
+
+char *target_of_sge(struct hca *hca, const struct ibv_sge *sge)
+{
+	struct mr *mr = mr_get_local(hca, sge->lkey);
+	char *at = NULL;
+
+	if (!mr)
+		return NULL;
+	if (!mr->type && target_is_plain(mr) && sge->length <= mr->length &&
+	    sge->addr - mr->iova <= mr->length - sge->length)
+		at = mr_at(mr, sge->addr);
+	mr_put(mr);
+	return at;
+}

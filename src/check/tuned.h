@@ -21,6 +21,9 @@
 #define PAGE_NOTES  64u	 /* accesses that wait for a report */
 #define PAGES_KNOWN 256u /* ranges known to be readable and writable, without reading /proc/self/maps */
 
+#define ORDER_LOOKS \
+	((uint64_t)2048) /* bytes at each end of long memory that ThreadSanitizer is told of; not measured */
+
 /* breakpoints: of a request that is watched: four system calls and some faults, 300 us in a virtual machine */
 #define WATCH_FIRST   64u   /* first requests of a thread that are watched ... */
 #define WATCH_THEN    1024u /* ... then one in so many */

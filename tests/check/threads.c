@@ -4,6 +4,8 @@
 #include "pair.h"
 #include "rows.h"
 
+#include <semaphore.h>
+
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
 #define HAS_TSAN
@@ -99,6 +101,58 @@ static void *take(void *arg)
 	return NULL;
 }
 
+static sem_t is_there;
+
+static void *look_at_result(void *arg)
+{
+	struct work *w = arg;
+
+	if (!w->wrong)
+		sem_wait(&is_there);
+	w->seen = w->p.a.memory[0];
+	return NULL;
+}
+
+/* One thread READs, and polls; another looks at what has come. */
+static void read_by_another_thread(bool wrong)
+{
+	pthread_t thread;
+	struct work w;
+
+	sem_init(&is_there, 0, 0);
+	work_open(&w, &thread, look_at_result, wrong);
+	post(&w.p.a, IBV_WR_RDMA_READ, piece(&w.p.a, 0, 64), &w.p.b, IBV_SEND_SIGNALED);
+	await(&w.p.a);
+	sem_post(&is_there);
+	work_close(&w, thread);
+}
+
+static void *fill(void *arg)
+{
+	struct work *w = arg;
+
+	w->p.a.memory[0] = 5;
+	sem_post(&is_there);
+	return NULL;
+}
+
+/* One thread fills what another sends. */
+static void sent_by_another_thread(bool wrong)
+{
+	pthread_t thread;
+	struct work w;
+
+	sem_init(&is_there, 0, 0);
+	work_open(&w, &thread, fill, wrong);
+	if (!wrong)
+		sem_wait(&is_there);
+	receive(&w.p.b, piece(&w.p.b, 0, 64));
+	post(&w.p.a, IBV_WR_SEND, piece(&w.p.a, 0, 64), &w.p.b, IBV_SEND_SIGNALED);
+	await(&w.p.a);
+	await(&w.p.b);
+	work_close(&w, thread);
+}
+
 /* One thread posts receives, another takes the messages. */
 static void taken_by_another_thread(bool wrong)
 {
@@ -117,6 +171,8 @@ const struct row thread_rows[] = {
 #ifdef HAS_TSAN
 	{"refilled_by_another_thread", refilled_by_another_thread, "data-race", "refill"},
 	{"told_by_a_message", told_by_a_message, "data-race", "look"},
+	{"read_by_another_thread", read_by_another_thread, "data-race", "look_at_result"},
+	{"sent_by_another_thread", sent_by_another_thread, "data-race", "fill"},
 	{"taken_by_another_thread", taken_by_another_thread, "data-race", "take"},
 #endif
 	{0},

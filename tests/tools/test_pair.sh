@@ -51,6 +51,9 @@ wait $pair
 [ $? = 143 ] && is_gone pid >/dev/null
 result $? "SIGTERM ends both" said
 
+if cc -g "$UROCE_SOURCE/examples/hangs.c" -o hangs -libverbs 2>/dev/null; then
+	check "what a program waits for that does not end" 124 '^hangs, process [0-9]*, now:' uroce pair -t 5 './hangs no-receive' true
+fi
 if command -v ibv_rc_pingpong >/dev/null; then
 	one='ibv_rc_pingpong -g 0 -n 100'
 	check "a server that listens by TCP" 0 '^client | 100 iters' uroce pair "$one" "$one 127.0.0.1"

@@ -74,17 +74,26 @@ static bool process_listens(pid_t pid)
 	return listens_in(pid, "tcp") || listens_in(pid, "tcp6") || has_listening_id(pid);
 }
 
-bool group_listens(pid_t group)
+size_t group_processes(pid_t group, pid_t *pid, size_t most)
 {
 	DIR *all = opendir("/proc");
-	bool found = false;
+	size_t n = 0;
 
-	for (struct dirent *e; all && !found && (e = readdir(all));) {
-		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
-
-		found = pid > 0 && getpgid(pid) == group && process_listens(pid);
+	for (struct dirent *e; all && n < most && (e = readdir(all));) {
+		pid[n] = (pid_t)strtol(e->d_name, NULL, 10);
+		n += pid[n] > 0 && getpgid(pid[n]) == group;
 	}
 	if (all)
 		closedir(all);
-	return found;
+	return n;
+}
+
+bool group_listens(pid_t group)
+{
+	pid_t pid[64];
+	size_t n = group_processes(group, pid, ARRAY_SIZE(pid));
+
+	while (n && !process_listens(pid[n - 1]))
+		n--;
+	return n;
 }

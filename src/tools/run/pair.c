@@ -212,6 +212,27 @@ static int pair_play(struct pair *p)
 	return status ?: ending_signal() ? 128 + ending_signal() : 0;
 }
 
+/* Says what the processes of an end wait for, those that run on uroce's devices. */
+static void end_explain(const struct end *e)
+{
+	pid_t pid[64], child;
+	size_t n = e->pidfd >= 0 ? group_processes(e->pid, pid, ARRAY_SIZE(pid)) : 0;
+	char text[16];
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(text, sizeof(text), "%d", (int)pid[i]);
+		fflush(NULL);
+		child = fork();
+		if (!child) {
+			dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO); /* of others it says that */
+			execv("/proc/self/exe", (char *[]){"uroce", "explain", "-p", text, NULL});
+			_exit(EXIT_NOT_FOUND);
+		}
+		if (child > 0)
+			waitpid(child, NULL, 0);
+	}
+}
+
 static int pair_end(struct pair *p, int status)
 {
 	bool late = !status && !pair_goes_on(p) && (p->client.pidfd >= 0 || p->server.pidfd >= 0);
@@ -222,6 +243,10 @@ static int pair_end(struct pair *p, int status)
 	else if (late)
 		complain(p->command, "the %s had not ended after %ju s%s", p->client.pidfd >= 0 ? "client" : "server",
 			 (uintmax_t)p->seconds, p->client.pidfd >= 0 ? "" : "; -s ends a server that serves for ever");
+	if (late) {
+		end_explain(&p->client);
+		end_explain(&p->server);
+	}
 	pair_stop(p, &p->client);
 	pair_stop(p, &p->server);
 	if (status || late)

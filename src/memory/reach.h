@@ -126,7 +126,7 @@ char *reach_deliver(struct reach *r, struct reach_pair *pair, uint64_t length);
 /* The same for a receive whose memory is not mapped here: the record carries the bytes. False as NULL, and if it is
  * mapped. */
 bool reach_carry(struct reach *r, struct reach_pair *pair, uint64_t length);
-#define REACH_CARRY_MOST 2048u /* bytes; above, the copy takes the time */
+#define REACH_CARRY_MOST 16384u /* bytes: UCX's longest eager message is half of it; "contended" */
 /* Ends it, as the message is not delivered: the receive is there for others again. */
 void reach_undeliver(struct reach *r, struct reach_pair *pair);
 /* The same for the next message, in the same access. NULL: call reach_deliver(), after reach_leave(). */

@@ -148,7 +148,8 @@ NO_LOCK_ANALYSIS static bool post_carried_one(struct qp *qp, struct local_peer *
 	if (!deliver_carry(qp, wr, &p, &d))
 		return false;
 	enters = post_enter(peer);
-	if (unlikely(!enters || !post_has_room(peer) ||
+	if (unlikely(!enters ||
+		     !ring_has_room(&peer->tx_ring, peer->reserved + RECORD_OVERHEAD + p.length + BATCH_SPARE) ||
 		     !deliver_load(qp, wr, &p, (char *)ring_next(&peer->tx_ring) + sizeof(struct record)))) {
 		if (enters)
 			lock_drop(&peer->lock);
@@ -176,7 +177,6 @@ NO_LOCK_ANALYSIS static __attribute__((noinline)) struct ibv_send_wr *post_carri
 {
 	struct ibv_send_wr *rest = wr;
 
-	static_assert(REACH_CARRY_MOST <= FAST_RING_MOST, "post_has_room() looks for that");
 	while (rest && deliver_may(qp) && deliver_carries(qp)) {
 		wr = post_carried_one(qp, peer, rest) ? rest->next : post_stored(qp, peer, rest);
 		if (wr == rest)

@@ -250,15 +250,20 @@ static inline void ring_tell(struct ring *r)
 	r->known = r->at;
 }
 
-static inline void ring_consume(struct ring *r, uint32_t bytes)
+/* True: ask ring_is_wanted(). A producer that waits for room has left less than an eighth: it is told when that many
+ * are read. */
+static inline bool ring_consume(struct ring *r, uint32_t bytes)
 {
 	r->at += ring_round(bytes);
-	if (unlikely(r->at - r->known >= r->size / 8))
-		ring_tell(r);
+	if (likely(r->at - r->known < r->size / 8))
+		return false;
+	ring_tell(r);
+	/* pairs with the fence in ring_want(): either the producer sees the head, or we see that it waits */
+	atomic_thread_fence(memory_order_seq_cst);
+	return true;
 }
 
-/* Whether the producer waits for room, and has to be told. Without a fence: who looks once, looks again, and before it
- * sleeps after the fence of ring_sleep(). */
+/* Whether the producer waits for room, and has to be told. After ring_consume(), or the fence of ring_sleep(). */
 static inline bool ring_is_wanted(struct ring *r)
 {
 	return unlikely(atomic_load_explicit(&r->words->wanted, memory_order_relaxed)) &&

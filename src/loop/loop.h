@@ -31,6 +31,13 @@ struct caller {
 	int fd;
 };
 
+/* Where the next record of a local peer begins, and the mark that says it is there: all that a look touches which finds
+ * nothing. */
+struct rx_look {
+	const _Atomic uint64_t *mark;
+	uint64_t due;
+};
+
 struct local {
 	struct lock lock;
 	bool on;
@@ -49,7 +56,8 @@ struct local {
 	_Atomic uint64_t wanted[(SLOTS + 1) / 64];    /* set of slots to be called; the helper clears the bits */
 	_Atomic uint64_t wanted_at[SLOTS + 1];	      /* ns: time of the last such request; 0: never. Relaxed: a hint */
 
-	struct local_peer *rx_ring[2 * (SLOTS + 1)]; /* local peers to receive from. Guarded by l->receive */
+	struct local_peer *rx_ring[2 * (SLOTS + 1)]; /* local peers to receive from. Guarded by l->receive, as these: */
+	struct rx_look rx_look[2 * (SLOTS + 1)];     /* of the same */
 	uint32_t rx_rings;
 	_Atomic bool stuck; /* some local peer has QPs in `stuck`. A hint */
 	/* Receives all that a local peer has sent: port/receive.c. Constant. */
@@ -151,7 +159,8 @@ struct loop {
 	/* Guarded by `receive`; written with `life` held too, so either lock is enough to read. */
 	struct port **port;
 	uint32_t ports;
-	uint64_t looked;    /* ns: time at which the ports were last read. Guarded by `receive` */
+	uint64_t looked;    /* ns: time of the last poll that might read the ports. Guarded by `receive` */
+	uint64_t apart;	    /* ns between such polls: of late, the longest. Guarded by `receive` */
 	bool ports_busy;    /* a port has brought something lately. Guarded by `receive` */
 	bool rx_rings_busy; /* a local peer has sent something since the ports were last read. Guarded by `receive` */
 	_Atomic bool settle_missed; /* run_settling() found that another thread receives. A hint */

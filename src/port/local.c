@@ -126,8 +126,12 @@ static void close_rx_ring(struct loop *l, struct local_peer *peer) EXCLUDES(l->r
 	if (peer->rx_ring.words)
 		l->local.drain(l, peer);
 	for (uint32_t i = 0; i < local->rx_rings; i++)
-		if (local->rx_ring[i] == peer)
-			local->rx_ring[i--] = local->rx_ring[--local->rx_rings];
+		if (local->rx_ring[i] == peer) {
+			local->rx_ring[i] = local->rx_ring[--local->rx_rings];
+			local->rx_ring[i]->look = &local->rx_look[i];
+			local_peer_look_on(local->rx_ring[i]);
+			break;
+		}
 	ring_unmap(&peer->rx_ring);
 	lock_drop(&l->receive);
 }
@@ -227,7 +231,9 @@ static int add_rx_ring(struct loop *l, struct local_peer *peer, int fd, const st
 	} else {
 		peer->rx_ring = *ring;
 		ring_attend(&peer->rx_ring);
+		peer->look = &local->rx_look[local->rx_rings];
 		local->rx_ring[local->rx_rings++] = peer;
+		local_peer_look_on(peer);
 		peer->in = fd;
 		meet(peer);
 		sleep_renew(l); /* sleeping threads must set "asleep" in this ring too */

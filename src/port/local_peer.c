@@ -34,17 +34,8 @@ NO_LOCK_ANALYSIS static uint32_t local_peer_send(struct link *link, const struct
 	return count;
 }
 
-static uint32_t local_peer_receive_any(struct link *link, uint32_t batch, link_deliver *deliver, void *arg)
-{
-	struct local_peer *peer = local_peer_of(link);
-	uint32_t bytes;
-	const void *record = local_peer_peek(peer, &bytes);
-
-	return record ? local_peer_receive(peer, record, bytes, batch, deliver, arg) : 0;
-}
-
-/* Opening and closing are local.c's. */
-const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send, .receive = local_peer_receive_any};
+/* Opening and closing are local.c's; receive.c calls local_peer_receive(). */
+const struct link_ops local_peer_ops = {.name = "ring", .send = local_peer_send};
 
 /* ---- creation and end ---- */
 

@@ -59,6 +59,7 @@ struct local_peer {
 		*reach; /* the peer's memory; NULL: cannot be mapped. Constant once MET, valid as long as the struct */
 
 	struct ring rx_ring;  /* guarded by l->receive */
+	struct rx_look *look; /* in local.rx_look. Guarded by l->receive */
 	const char *expected; /* position in the tx ring of ring_expect(). Guarded by l->receive */
 
 	_Alignas(CACHE_LINE) struct lock lock;
@@ -92,18 +93,15 @@ void local_peer_free(struct local_peer *peer);
 /* Makes the QPs ready that wait for room. */
 void local_peer_unstick(struct local_peer *peer);
 
-/* The next record from the local peer; NULL: none, and the peer is told how far its ring has been read. Inline, as
- * threads mostly poll in vain. With l->receive held, which has no name here. */
-static inline const void *local_peer_peek(struct local_peer *peer, uint32_t *bytes)
+/* What has been read of its ring is known. With l->receive held, which has no name here. */
+static inline void local_peer_look_on(struct local_peer *peer)
 {
-	const void *record = ring_peek(&peer->rx_ring, bytes);
+	const struct ring *ring = &peer->rx_ring;
 
-	if (!record)
-		local_peer_tell(peer);
-	return record;
+	*peer->look = (struct rx_look){&ring_next(ring)->mark, ring->key + ring->at};
 }
 
-/* Receives up to `batch` packets from that record on, as link_ops.receive(), inlined with its deliver(). */
+/* Receives up to `batch` packets from that record of its ring on, as link_ops.receive(), inlined with its deliver(). */
 static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct local_peer *peer, const void *record,
 									 uint32_t bytes, uint32_t batch,
 									 link_deliver *deliver, void *arg)
@@ -125,8 +123,12 @@ static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct 
 			if (unlikely(p.pieces))
 				count += p.length / LOCAL_MTU; /* counts as many packets as take this long */
 		}
-		ring_consume(ring, bytes);
+		if (unlikely(ring_consume(ring, bytes)) && ring_is_wanted(ring))
+			local_peer_ring(peer);
 	} while (more && count < batch && (record = ring_peek(ring, &bytes)));
+	if (ring->known != ring->at)
+		ring_tell(ring);
+	local_peer_look_on(peer);
 	return count;
 }
 

@@ -514,16 +514,15 @@ static __attribute__((noinline)) uint32_t receive_records(struct rx *rx, struct 
 static inline uint32_t receive_rx_ring(struct rx *rx, struct local_peer *peer, uint32_t batch)
 {
 	uint32_t bytes;
-	const void *record = local_peer_peek(peer, &bytes);
+	const void *record = ring_peek(&peer->rx_ring, &bytes);
 
 	return record ? receive_records(rx, peer, record, bytes, batch) : 0;
 }
 
-uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first, const void *record,
-			       uint32_t bytes)
+uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first)
 {
 	struct rx rx = {.loop = l, .poller = poller};
-	uint32_t n = receive_records(&rx, l->local.rx_ring[first], record, bytes, RX_RING_BATCH);
+	uint32_t n = receive_rx_ring(&rx, l->local.rx_ring[first], RX_RING_BATCH);
 
 	/* rings left out have their turn at the next full poll: poll_rings() */
 	for (uint32_t i = first + 1; i < l->local.rx_rings && !is_served(poller); i++)
@@ -582,8 +581,8 @@ static bool is_due(struct port *port, uint64_t now, bool at_work, uint32_t other
 	bool silent = now > port->heard + SILENT;
 	uint64_t pause = at_work && silent ? SELDOM_AGAIN : QUIET_AGAIN;
 
-	if (silent && now > l->looked + QUIET_AGAIN)
-		pause = max_of(pause, min_of(RARE_POLLS * (now - l->looked), LOOK_LEAST));
+	if (silent && l->apart > QUIET_AGAIN)
+		pause = max_of(pause, RARE_POLLS * l->apart);
 	if (others)
 		pause *= 2;
 	if (port->busy)
@@ -600,6 +599,7 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 	uint32_t n = near ? receive_rx_rings(l, NULL) : 0, quiet = 0;
 	uint64_t before = *now, seen = 0; /* `seen`: the time is read when something has come */
 
+	l->apart = max_of(min_of(before - l->looked, LOOK_LEAST / RARE_POLLS), l->apart - l->apart / 8);
 	at_work = n || l->rx_rings_busy;
 	l->rx_rings_busy = false;
 	for (uint32_t i = 0; i < l->ports; i++) {

@@ -9,6 +9,7 @@
 
 #include "loop/loop.h"
 #include "port/local_peer.h"
+#include "port/tuned.h"
 
 /* Receives all that local peers have sent, and about one train from each link; returns the number of packets. `now`:
  * ns, about the time; set to the time of arrival if a link has brought something. */
@@ -27,21 +28,22 @@ void loop_pass_on(struct loop *l);
 /* Receives all that a local peer has sent, before its ring goes. */
 void drain_rx_ring(struct loop *l, struct local_peer *peer) REQUIRES(l->receive);
 
-/* Receives from the rx rings of local peers, from ring `first` on, whose next record is `record`. Returns the number of
- * packets. */
-uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first, const void *record,
-			       uint32_t bytes) REQUIRES(l->receive);
+/* Receives from the rx rings of local peers, from ring `first` on, which has a record. Returns the number of packets.
+ */
+uint32_t receive_rx_rings_from(struct loop *l, struct cq_poller *poller, uint32_t first) REQUIRES(l->receive);
 
 /* Receives what local peers have sent, to the poller's CQ if that can take it. Returns the number of packets. Inline,
  * as threads mostly poll in vain. */
 static inline uint32_t receive_rx_rings(struct loop *l, struct cq_poller *poller) REQUIRES(l->receive)
 {
 	for (uint32_t i = 0; i < l->local.rx_rings; i++) {
-		uint32_t bytes;
-		const void *record = local_peer_peek(l->local.rx_ring[i], &bytes);
+		const struct rx_look *look = &l->local.rx_look[i];
 
-		if (record)
-			return receive_rx_rings_from(l, poller, i, record, bytes);
+		/* relaxed: ring_peek() looks again */
+		if (atomic_load_explicit(look->mark, memory_order_relaxed) == look->due)
+			return receive_rx_rings_from(l, poller, i);
+		if (l->local.rx_rings < RX_RINGS_FEW) /* its other line comes with the mark then, not after it */
+			__builtin_prefetch((const char *)look->mark + CACHE_LINE);
 	}
 	return 0;
 }

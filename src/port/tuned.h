@@ -24,16 +24,17 @@
 /* receiving: a look at a socket is a system call of 0.2 us */
 #define POLL_BATCH    1			       /* packets of a poll: one train */
 #define RX_RING_BATCH 32		       /* packets from one local peer before the next one's turn */
+#define RX_RINGS_FEW  4			       /* rings of which a look prefetches more than the mark; ib_send_lat */
 #define RX_RING_ALL   (LOCAL_RING / RING_UNIT) /* packets: more than a ring holds */
 #define QUIET_AGAIN   (10 * USEC)	       /* ns between looks at a quiet port, if there are local peers */
-#define SETTLE_AGAIN  (5 * MSEC)   /* ns between looks at a peer that is inside of a delivery: stopped, most likely */
-#define SELDOM_AGAIN  (50 * USEC)  /* ns between looks at a silent port while local peers are at work */
-#define SILENT	      (10 * MSEC)  /* ns without a packet that make a port silent */
-#define RARE_POLLS    8		   /* polls for each look, if they are further apart than QUIET_AGAIN */
-#define LOOK_LEAST    (300 * USEC) /* ns between looks at most; "contended" */
-#define BUSY_POLLS    200u	   /* polls without a packet that make a port quiet */
-#define CATCH_UP      64	   /* trains: about as many as a receive buffer holds */
-#define DRAIN_BATCH   4096	   /* packets: as many as a receive buffer may hold */
+#define SETTLE_AGAIN  (5 * MSEC)  /* ns between looks at a peer that is inside of a delivery: stopped, most likely */
+#define SELDOM_AGAIN  (50 * USEC) /* ns between looks at a silent port while local peers are at work */
+#define SILENT	      (10 * MSEC) /* ns without a packet that make a port silent */
+#define RARE_POLLS    8		  /* polls for each look, if they are further apart than QUIET_AGAIN */
+#define LOOK_LEAST    (1 * MSEC)  /* ns between looks at most; "contended" */
+#define BUSY_POLLS    200u	  /* polls without a packet that make a port quiet */
+#define CATCH_UP      64	  /* trains: about as many as a receive buffer holds */
+#define DRAIN_BATCH   4096	  /* packets: as many as a receive buffer may hold */
 
 /* local peers */
 #define EXPECT_AGAIN   (10 * USEC)	/* ns between checks whether an expected call has come */

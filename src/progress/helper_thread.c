@@ -231,7 +231,9 @@ static uint32_t look(struct loop *l, uint32_t step)
 	helper_enter(h, HELPER_GUARD);
 	if (step == GUARD_SURE)
 		unwatch_ports(l);
-	if (excused) /* look again soon: the thread may compute by then */
+	if (step && excused == 1) /* it has polled, and waits for its next turn */
+		step = GUARD_LAST;
+	else if (excused) /* look again soon: the thread may compute by then */
 		step = step ? GUARD_SURE - 2 + excused : 0;
 	return min_of(step + 1, GUARD_LAST);
 }

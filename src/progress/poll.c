@@ -55,7 +55,13 @@ static _Thread_local struct watch {
 	bool again;	  /* the next such finding is the second in succession */
 	bool gave;	  /* another thread has had the processor since something came last */
 	uint8_t shares;	  /* early yields left: see watch_found() */
+	uint8_t excused;  /* polls left that need no yield, as the program yields by itself */
 } watch;
+
+void loop_yielded(void)
+{
+	watch.excused = YIELDS_ITSELF;
+}
 
 /* Notes that something has come. If it came only when another thread had this processor, its sender may run here, and
  * cannot answer before it runs: this thread then polls only a few times before it yields. SPARE_FOR counts arrivals and
@@ -120,14 +126,17 @@ static bool nap(struct loop *l, bool by_rings)
 /* Calls sched_yield() from time to time in a thread whose polls find nothing: the process that is to answer may be
  * waiting for this processor. On a free processor that costs next to nothing; else a time slice per round trip. A
  * thread with other work between its polls would hardly get to it beside processes that compute, so it does not
- * yield. */
+ * yield; nor does one whose program yields between polls, as MPI's ranks do: a second yield costs it a turn. */
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
 	bool early = w->shares;
 	uint32_t mine, others;
 	uint64_t begin, took;
 
-	if (any || now < w->vain) {
+	if (w->excused) {
+		w->excused--;
+		w->vain = now;
+	} else if (any || now < w->vain) {
 		w->vain = now;
 		watch_found(w);
 	} else if (now < w->crowded) {
@@ -138,9 +147,10 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		}
 	} else if (early || now - w->vain > YIELD_AFTER + w->keep) {
 		begin = clock_now();
-		mine = atomic_fetch_add_explicit(&l->offers, 1,
-						 memory_order_relaxed); /* a hint, as are the values read below */
+		/* a hint, as are the values read below */
+		mine = atomic_fetch_add_explicit(&l->offers, 1, memory_order_relaxed);
 		sched_yield();
+		w->excused = 0; /* library/yield.c takes it for the program's */
 		took = clock_now() - begin;
 		w->gave = took > YIELD_USED && took < YIELD_LONG;
 		w->shares -= early;

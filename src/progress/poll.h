@@ -26,4 +26,7 @@ void loop_awake(void);
  * thread's next post, and only now and then here. */
 bool loop_look_around(void);
 
+/* This thread of the program gives up its processor by itself. */
+void loop_yielded(void);
+
 #endif

@@ -19,10 +19,10 @@ SAVE = "UROCE_BUILD=build tests/abi/test_symbols.py --save"
 # whose types are public
 HEADERS = [word for directory in (os.path.join(HERE, "../../include"), "/usr/include/infiniband", "/usr/include/rdma")
            for word in ("--headers-dir2", directory)]
-# Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; the second is for
-# liburoce-sysfs.so; the third stands in front of the C library's; the fourth is for liburoce-rsocket.so, the fifth in front of libmlx5's,
-# the sixth for `uroce link`; then those of library/ends.c; the rest is uroce.h.
-PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "dlopen", "uroce_rsocket_attach", "mlx5dv_query_device",
+# Without a version. The first answers for every IBVERBS_PRIVATE_*: see uroce.map; uroce_tree_read is for liburoce-sysfs.so,
+# uroce_rsocket_attach for liburoce-rsocket.so, uroce_link_* for `uroce link`, the others of uroce for include/uroce.h. The rest
+# stands in front of the C library's, or libmlx5's.
+PRIVATE = {"ibv_query_gid_type", "uroce_tree_read", "madvise", "sched_yield", "dlopen", "uroce_rsocket_attach", "mlx5dv_query_device",
            "uroce_link_set", *"_Exit _exit execl execle execlp execv execve execvp execvpe fexecve".split(), "uroce_version", "uroce_link_down", "uroce_link_up",
            *("uroce_fault_" + word for word in "add remove clear list fired seed".split())}
 # Of later versions of libibverbs and librdmacm.

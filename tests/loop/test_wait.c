@@ -253,6 +253,24 @@ int sched_yield(void)
 	return syscall(SYS_sched_yield);
 }
 
+/* A yield of the program, as library/yield.c tells of it: so many polls then need none. */
+static void a_program_that_yields_by_itself_needs_no_other_yields(void **state)
+{
+	struct pair p;
+
+	pair_open(&p);
+	yields = 0;
+	while (yields < 2)
+		loop_progress();
+	yields = 0;
+	for (uint64_t end = clock_now() + 5 * MSEC; clock_now() < end; loop_yielded())
+		loop_progress();
+	assert_int_equal(yields, 0);
+	while (yields < 2) /* it yields no more */
+		loop_progress();
+	pair_close(&p);
+}
+
 static void polling_leaves_time_for_work_beside_programs_that_compute(void **state)
 {
 	uint64_t begin, all, took;
@@ -328,6 +346,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_waits_outlives_the_loop),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
+		cmocka_unit_test(a_program_that_yields_by_itself_needs_no_other_yields),
 		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),
 		cmocka_unit_test(many_who_poll_do_not_keep_the_processor_from_each_other),
 		cmocka_unit_test(an_idle_connection_wakes_nobody),

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sched_yield(2) in front of the C library's: a thread that gives up its processor between its polls needs no yields of
+ * ours (progress/poll.c). */
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "device/front.h"
+#include "progress/poll.h"
+
+PUBLIC int sched_yield(void)
+{
+	loop_yielded();
+	return (int)syscall(SYS_sched_yield);
+}

@@ -597,9 +597,10 @@ uint32_t receive_all(struct loop *l, uint64_t *now, struct cq_poller *poller)
 {
 	bool near = l->local.rx_rings, at_work, busy = false;
 	uint32_t n = near ? receive_rx_rings(l, NULL) : 0, quiet = 0;
-	uint64_t before = *now, seen = 0; /* `seen`: the time is read when something has come */
+	uint64_t before = *now, apart, seen = 0; /* `seen`: the time is read when something has come */
 
-	l->apart = max_of(min_of(before - l->looked, LOOK_LEAST / RARE_POLLS), l->apart - l->apart / 8);
+	apart = before > l->looked ? before - l->looked : 0; /* another thread may have come before with a later time */
+	l->apart = max_of(min_of(apart, LOOK_LEAST / RARE_POLLS), l->apart - l->apart / 8);
 	at_work = n || l->rx_rings_busy;
 	l->rx_rings_busy = false;
 	for (uint32_t i = 0; i < l->ports; i++) {

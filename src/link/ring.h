@@ -250,24 +250,28 @@ static inline void ring_tell(struct ring *r)
 	r->known = r->at;
 }
 
-/* True: ask ring_is_wanted(). A producer that waits for room has left less than an eighth: it is told when that many
- * are read. */
-static inline bool ring_consume(struct ring *r, uint32_t bytes)
+static inline void ring_consume(struct ring *r, uint32_t bytes)
 {
 	r->at += ring_round(bytes);
-	if (likely(r->at - r->known < r->size / 8))
-		return false;
-	ring_tell(r);
-	/* pairs with the fence in ring_want(): either the producer sees the head, or we see that it waits */
-	atomic_thread_fence(memory_order_seq_cst);
-	return true;
+	if (unlikely(r->at - r->known >= r->size / 8))
+		ring_tell(r);
 }
 
-/* Whether the producer waits for room, and has to be told. After ring_consume(), or the fence of ring_sleep(). */
+/* Whether the producer waits for room, and has to be told. */
 static inline bool ring_is_wanted(struct ring *r)
 {
 	return unlikely(atomic_load_explicit(&r->words->wanted, memory_order_relaxed)) &&
 	       atomic_exchange_explicit(&r->words->wanted, 0, memory_order_relaxed);
+}
+
+/* The consumer has read for now, and the producer is told how far. True: it waits for room, and has to be woken.
+ * Without a fence: a producer that begins to wait in this moment sees a head that is less than an eighth behind. So it
+ * waits only if there is more to read, after which the consumer comes here again. */
+static inline bool ring_rest(struct ring *r)
+{
+	if (r->known != r->at)
+		ring_tell(r);
+	return ring_is_wanted(r);
 }
 
 /* The consumer is going to sleep. True: there is something already. */

@@ -146,8 +146,6 @@ void local_peer_wake(struct local_peer *peer)
 
 void local_peer_tell(struct local_peer *peer)
 {
-	if (peer->rx_ring.known != peer->rx_ring.at)
-		ring_tell(&peer->rx_ring);
-	if (ring_is_wanted(&peer->rx_ring))
+	if (ring_rest(&peer->rx_ring))
 		local_peer_ring(peer);
 }

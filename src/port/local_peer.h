@@ -123,11 +123,10 @@ static inline __attribute__((always_inline)) uint32_t local_peer_receive(struct 
 			if (unlikely(p.pieces))
 				count += p.length / LOCAL_MTU; /* counts as many packets as take this long */
 		}
-		if (unlikely(ring_consume(ring, bytes)) && ring_is_wanted(ring))
-			local_peer_ring(peer);
+		ring_consume(ring, bytes);
 	} while (more && count < batch && (record = ring_peek(ring, &bytes)));
-	if (ring->known != ring->at)
-		ring_tell(ring);
+	if (unlikely(ring_rest(ring)))
+		local_peer_ring(peer);
 	local_peer_look_on(peer);
 	return count;
 }

@@ -115,6 +115,30 @@ static void a_full_ring_has_no_room_until_something_is_consumed(void **state)
 	close_ends(&e);
 }
 
+/* Batches of any length: none of them is an eighth of the ring. */
+static void a_producer_that_waits_is_told_of_room(void **state)
+{
+	struct ends e;
+	uint32_t bytes = 0, told = 0;
+
+	open_ends(&e);
+	while (ring_room(&e.producer, 1024) >= 1024)
+		ring_publish(&e.producer, 1000);
+	for (uint32_t left = SIZE / 1024; left; left -= 2) {
+		if (!told && ring_want(&e.producer, SIZE / 4))
+			fail_msg("there is room, and nobody said so");
+		for (int i = 0; i < 2; i++) {
+			assert_non_null(ring_peek(&e.consumer, &bytes));
+			ring_consume(&e.consumer, bytes);
+		}
+		told += ring_rest(&e.consumer);
+		if (told && ring_room(&e.producer, SIZE) < SIZE / 4)
+			told = 0; /* not enough: it waits again */
+	}
+	assert_true(told);
+	close_ends(&e);
+}
+
 /* As data may be. */
 static void no_mark_of_an_older_record_or_of_another_ring_is_taken_for_the_next(void **state)
 {
@@ -318,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_lies_in_one_piece_wherever_it_begins),
+		cmocka_unit_test(a_producer_that_waits_is_told_of_room),
 		cmocka_unit_test(a_full_ring_has_no_room_until_something_is_consumed),
 		cmocka_unit_test(no_mark_of_an_older_record_or_of_another_ring_is_taken_for_the_next),
 		cmocka_unit_test(a_size_that_cannot_be_one_stops_the_consumer),

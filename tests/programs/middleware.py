@@ -57,10 +57,13 @@ BY_LIBFABRIC = "--mca pml cm --mca mtl ofi --mca osc pt2pt --mca mtl_ofi_provide
 
 
 def rsh_agent(folder):
-    """What starts the ranks in another namespace, by nsenter in place of ssh: HOST COMMAND..., where HOST is "pid" and a number."""
+    """What starts the ranks in another namespace, by nsenter in place of ssh: HOST COMMAND..., where HOST is "pid" and a number.
+    Each has a TMPDIR, as a host has: two daemons of Open MPI in one make the same folder and file, by which 5 to 10 of 60 runs
+    end (EEXIST, or SIGSEGV in hwloc_shmem_topology_write()), also without uroce."""
     agent = os.path.join(folder, "agent")
     with open(agent, "w") as f:
-        f.write('#!/bin/sh\nns=$1; shift\nexec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n')
+        f.write('#!/bin/sh\nns=$1; shift\nexport TMPDIR=%s/$ns; mkdir -p "$TMPDIR"\n'
+                'exec nsenter --net=/proc/${ns#pid}/ns/net -- sh -c "$*"\n' % folder)
     os.chmod(agent, 0o755)
     return agent
 

@@ -5,11 +5,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "device/front.h"
 #include "progress/poll.h"
 
 PUBLIC int sched_yield(void)
 {
-	loop_yielded();
-	return (int)syscall(SYS_sched_yield);
+	uint64_t begin = clock_now();
+	int result = (int)syscall(SYS_sched_yield);
+
+	loop_yielded(clock_now() - begin);
+	return result;
 }

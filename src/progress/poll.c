@@ -58,9 +58,11 @@ static _Thread_local struct watch {
 	uint8_t excused;  /* polls left that need no yield, as the program yields by itself */
 } watch;
 
-void loop_yielded(void)
+void loop_yielded(uint64_t took)
 {
-	watch.excused = YIELDS_ITSELF;
+	watch.excused = took < YIELD_HELD ? YIELDS_ITSELF : 0;
+	if (!watch.excused) /* by a program that does not yield: better this thread sleeps until something comes */
+		watch.crowded = clock_now() + min_of(CROWDED_ONCE * took, CROWDED_MOST);
 }
 
 /* Notes that something has come. If it came only when another thread had this processor, its sender may run here, and
@@ -130,13 +132,11 @@ static bool nap(struct loop *l, bool by_rings)
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
 	bool early = w->shares;
+	struct watch before;
 	uint32_t mine, others;
 	uint64_t begin, took;
 
-	if (w->excused) {
-		w->excused--;
-		w->vain = now;
-	} else if (any || now < w->vain) {
+	if (any || now < w->vain) {
 		w->vain = now;
 		watch_found(w);
 	} else if (now < w->crowded) {
@@ -145,12 +145,16 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 			w->gave = true;
 			w->shares -= early;
 		}
+	} else if (w->excused) {
+		w->excused--;
+		w->vain = now;
 	} else if (early || now - w->vain > YIELD_AFTER + w->keep) {
 		begin = clock_now();
 		/* a hint, as are the values read below */
 		mine = atomic_fetch_add_explicit(&l->offers, 1, memory_order_relaxed);
+		before = *w;
 		sched_yield();
-		w->excused = 0; /* library/yield.c takes it for the program's */
+		*w = before; /* library/yield.c takes it for the program's */
 		took = clock_now() - begin;
 		w->gave = took > YIELD_USED && took < YIELD_LONG;
 		w->shares -= early;

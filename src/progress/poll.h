@@ -26,7 +26,7 @@ void loop_awake(void);
  * thread's next post, and only now and then here. */
 bool loop_look_around(void);
 
-/* This thread of the program gives up its processor by itself. */
-void loop_yielded(void);
+/* This thread of the program has given up its processor by itself, for that long, in ns. */
+void loop_yielded(uint64_t took);
 
 #endif

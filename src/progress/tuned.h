@@ -13,6 +13,7 @@
 
 /* yields of a thread that polls in vain */
 #define YIELD_AFTER   (20 * USEC) /* ns between two yields */
+#define YIELD_HELD    (4 * MSEC)  /* ns of a yield of the program's, in which another kept the processor */
 #define YIELDS_ITSELF 64	  /* polls without a yield of ours after one of the program's; "contended" */
 #define YIELD_USED    (1 * USEC)  /* ns; another thread ran in a yield that took longer */
 #define YIELD_SHARE   8u	  /* part of a yield that another program used, 1/8, until the next one */

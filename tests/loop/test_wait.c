@@ -264,7 +264,7 @@ static void a_program_that_yields_by_itself_needs_no_other_yields(void **state)
 		loop_progress();
 	yields = 0;
 	for (int polls = 0; polls < 100000; polls++) {
-		loop_yielded();
+		loop_yielded(USEC);
 		loop_progress();
 	}
 	assert_int_equal(yields, 0);

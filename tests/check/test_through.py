@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from test_check import FOUND, ME, SANITIZED, STOPPED, UROCE, check, enter_namespace, finding, racing, results
+from test_check import FOUND, ME, SANITIZED, STOPPED, UROCE, check, enter_namespace, finding, racing, results, sanitized
 
 DEVICE = "through0"
 # What is not told of other adapters: docs/check.md.
@@ -58,6 +58,15 @@ def sayings():
     check("--only leaks", result.returncode == 0 and "no mistakes found" in result.stdout, result.stdout)
 
 
+def thread_sanitizer():
+    """It is not told which memory of another adapter a post uses."""
+    me, rows = sanitized("tsan")
+    for case in [case for case, name, _ in rows if name == "data-race"]:
+        right = through(me, case, "right")
+        check(f"ThreadSanitizer, through another adapter, {case}, done right", right.returncode == 0 and
+              "no mistakes found" in right.stdout and "WARNING" not in right.stdout, right.stdout)
+
+
 def main():
     if sys.argv[1:] == ["--rows"]:
         for case, name, place, can_be_had in cases():
@@ -68,6 +77,8 @@ def main():
     enter_namespace()
     each_case()
     sayings()
+    if not SANITIZED:
+        thread_sanitizer()
     print(f"1..{len(results)}")
     return 0 if all(results) else 1
 

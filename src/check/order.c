@@ -7,12 +7,19 @@
 #include <infiniband/verbs.h>
 
 #include "base/base.h"
+#include "base/tsan.h"
 #include "check/target.h"
 #include "check/tuned.h"
 #include "object/hca.h"
 #include "object/qp.h"
 
 #define KEYS 4096u
+
+#ifdef UNDER_TSAN
+#define SEES_OURS true /* what uroce stores for peers, in any thread: no order is known of that */
+#else
+#define SEES_OURS false
+#endif
 
 static struct {
 	void (*acquire)(void *key);
@@ -39,7 +46,7 @@ void order_uses(struct hca *hca, const struct request *r)
 	uint64_t first, last;
 	char *at;
 
-	for (int i = 0; order_is_told && i < r->sges; i++) {
+	for (int i = 0; order_is_told && !SEES_OURS && i < r->sges; i++) {
 		at = target_of_sge(hca, &r->sge[i]);
 		if (!at)
 			continue;

@@ -2,13 +2,13 @@
 #include "base/hazard.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/fork.h"
 #include "base/tuned.h"
+#include "base/yield.h"
 
 _Thread_local struct hazards *hazards_own;
 
@@ -194,9 +194,9 @@ void hazard_await(const void *object)
 	see_all();
 	for (; h; h = h->next) {
 		while (hazard_is_first(h, object))
-			sched_yield(); /* lasts for the time of one packet */
+			processor_yield(); /* lasts for the time of one packet */
 		for (uint32_t i = 0; i < atomic_load_explicit(&h->count, memory_order_seq_cst); i++)
 			while (hazard_is_held(h, i, object))
-				sched_yield();
+				processor_yield();
 	}
 }

@@ -2,11 +2,11 @@
 #include "check/qp.h"
 
 #include <infiniband/verbs.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/yield.h"
 #include "check/finding.h"
 #include "check/lifetime.h"
 #include "check/objects.h"
@@ -146,6 +146,6 @@ void check_destroys_cq(const struct ibv_cq *cq)
 	check_remove(CHECK_CQ, cq);
 	/* acquire: pairs with poll_ends() */
 	while (atomic_load_explicit(&w->pollers, memory_order_acquire) > 1)
-		sched_yield();
+		processor_yield();
 	free(w);
 }

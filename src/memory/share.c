@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/barrier.h"
 #include "base/memfd.h"
 #include "base/ptracer.h"
+#include "base/yield.h"
 #include "memory/shareable.h"
 #include "memory/tuned.h"
 
@@ -248,7 +248,7 @@ static void await(struct share *s, uint16_t slot, _Atomic uint32_t *hazard)
 	for (unsigned n = 1; inside & 1 && atomic_load_explicit(hazard, memory_order_acquire) == inside; n++) {
 		if (n % SHARE_YIELDS == 0 && (!is_visitor(s, slot) || is_dead(s, slot)))
 			return;
-		sched_yield();
+		processor_yield();
 	}
 }
 

@@ -2,9 +2,9 @@
 #include "object/srq.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
+#include "base/yield.h"
 #include "memory/share.h"
 #include "object/offers.h"
 
@@ -89,7 +89,7 @@ void srq_destroy(struct srq *srq)
 	lock_drop(&srq->rq.lock);
 	/* in a child of fork() no thread is inside; acquire pairs with srq_leave() */
 	while (!is_inert && atomic_load_explicit(&srq->inside, memory_order_acquire))
-		sched_yield();
+		processor_yield();
 	if (srq->rq.offers && !is_inert) /* a visitor of the last QP may still be inside */
 		share_settle(srq->hca->share);
 	if (!is_inert) {

@@ -4,12 +4,12 @@
 #include "port/domain.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/yield.h"
 #include "host/services.h"
 #include "port/gsi.h"
 #include "port/tuned.h"
@@ -56,7 +56,7 @@ static int claim_shared(const union ibv_gid *address)
 	for (int i = 0; err == -EADDRINUSE && i < CLAIM_TRIES; i++) {
 		err = gsi_claim(address, CLAIM_SERVICE, GSI_SHARED);
 		if (err == -EADDRINUSE)
-			sched_yield();
+			processor_yield();
 	}
 	return err;
 }

@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/timer.h"
+#include "base/yield.h"
 #include "host/registry.h"
 #include "loop/control.h"
 #include "loop/helper.h"
@@ -124,7 +125,7 @@ static bool is_crowded(struct helper *h, uint64_t now)
 
 	if (now < h->crowded_until)
 		return true;
-	sched_yield();
+	processor_yield();
 	back = clock_now();
 	if (back - now > YIELD_LONG)
 		h->crowded_until = back + CROWDED * (back - now);

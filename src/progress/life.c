@@ -2,7 +2,6 @@
 #include "progress/life.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,6 +11,7 @@
 #include "base/fork.h"
 #include "base/hooks.h"
 #include "base/log.h"
+#include "base/yield.h"
 #include "host/handover.h"
 #include "host/registry.h"
 #include "host/slot.h"
@@ -192,7 +192,7 @@ static void await_receiver(struct loop *l)
 			lock_drop(&l->receive);
 			return;
 		}
-		sched_yield();
+		processor_yield();
 	}
 }
 

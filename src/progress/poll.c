@@ -2,12 +2,12 @@
 #include "progress/poll.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/timer.h"
 #include "base/uncancelled.h"
+#include "base/yield.h"
 #include "loop/helper.h"
 #include "loop/loop.h"
 #include "loop/poller.h"
@@ -132,7 +132,6 @@ static bool nap(struct loop *l, bool by_rings)
 static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 {
 	bool early = w->shares;
-	struct watch before;
 	uint32_t mine, others;
 	uint64_t begin, took;
 
@@ -152,9 +151,7 @@ static void give_way(struct loop *l, struct watch *w, uint64_t now, bool any)
 		begin = clock_now();
 		/* a hint, as are the values read below */
 		mine = atomic_fetch_add_explicit(&l->offers, 1, memory_order_relaxed);
-		before = *w;
-		sched_yield();
-		*w = before; /* library/yield.c takes it for the program's */
+		processor_yield();
 		took = clock_now() - begin;
 		w->gave = took > YIELD_USED && took < YIELD_LONG;
 		w->shares -= early;

@@ -2,9 +2,9 @@
 #include "rsocket/await.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
+#include "base/yield.h"
 #include "progress/poll.h"
 #include "progress/wait.h"
 #include "rsocket/attach.h"
@@ -74,7 +74,7 @@ void rsocket_progress(struct rsocket *rs)
 	if (likely(!lock_is_wanted(&rs->lock)))
 		return;
 	lock_drop(&rs->lock);
-	sched_yield();
+	processor_yield();
 	lock_take(&rs->lock);
 }
 

@@ -341,6 +341,33 @@ static void await_rest_of_others(void)
 	closedir(tasks);
 }
 
+static uint32_t yields_of_ours(void)
+{
+	const struct loop *l = atomic_load(&loop_current);
+
+	return atomic_load(&((struct loop *)l)->offers);
+}
+
+/* Its sched_yield() is ours: library/yield.c. */
+static void a_program_that_yields_by_itself_gets_no_yields(void **state)
+{
+	struct pair p;
+	uint32_t before;
+
+	pair_open(&p);
+	for (before = yields_of_ours(); yields_of_ours() - before < 2;)
+		loop_progress();
+	before = yields_of_ours();
+	for (int polls = 0; polls < 20000; polls++) {
+		sched_yield();
+		loop_progress();
+	}
+	assert_int_equal(yields_of_ours(), before);
+	while (yields_of_ours() == before) /* it yields no more */
+		loop_progress();
+	pair_close(&p);
+}
+
 static void a_child_is_inert_and_may_begin_anew(void **state)
 {
 	struct pair p;
@@ -420,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_process_without_a_ring_gets_none_later),
 		cmocka_unit_test(a_port_in_use_is_explained),
 		cmocka_unit_test(addresses_are_shared_by_their_users),
+		cmocka_unit_test(a_program_that_yields_by_itself_gets_no_yields),
 		cmocka_unit_test(a_child_is_inert_and_may_begin_anew),
 		cmocka_unit_test(descriptors_can_be_watched),
 	};

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/yield.h"
 #include "loop/helper.h"
 #include "loop/loop.h"
 #include "port/gsi.h"
@@ -236,11 +237,11 @@ static void a_signal_ends_a_wait_that_has_not_come_to_sleep(void **state)
 	close(wake);
 }
 
-/* What sched_yield() takes, as if somebody ran meanwhile who computes; or as if so many others polled and gave way. */
+/* What a yield takes, as if somebody ran meanwhile who computes; or as if so many others polled and gave way. */
 static _Thread_local uint64_t slice;
 static _Thread_local unsigned int yields, others;
 
-int sched_yield(void)
+void processor_yield(void)
 {
 	struct loop *l = atomic_load_explicit(&loop_current, memory_order_relaxed);
 	uint64_t end = clock_now() + slice;
@@ -250,27 +251,7 @@ int sched_yield(void)
 	yields++;
 	if (others)
 		atomic_fetch_add_explicit(&l->offers, others, memory_order_relaxed);
-	return syscall(SYS_sched_yield);
-}
-
-/* A yield of the program, as library/yield.c tells of it: so many polls then need none. */
-static void a_program_that_yields_by_itself_needs_no_other_yields(void **state)
-{
-	struct pair p;
-
-	pair_open(&p);
-	yields = 0;
-	while (yields < 2)
-		loop_progress();
-	yields = 0;
-	for (int polls = 0; polls < 100000; polls++) {
-		loop_yielded(USEC);
-		loop_progress();
-	}
-	assert_int_equal(yields, 0);
-	while (yields < 2) /* it yields no more */
-		loop_progress();
-	pair_close(&p);
+	syscall(SYS_sched_yield);
 }
 
 static void polling_leaves_time_for_work_beside_programs_that_compute(void **state)
@@ -348,7 +329,6 @@ int main(void)
 		cmocka_unit_test(a_thread_that_waits_outlives_the_loop),
 		cmocka_unit_test(waiting_heeds_nonblocking),
 		cmocka_unit_test(a_signal_ends_a_wait_that_has_not_come_to_sleep),
-		cmocka_unit_test(a_program_that_yields_by_itself_needs_no_other_yields),
 		cmocka_unit_test(polling_leaves_time_for_work_beside_programs_that_compute),
 		cmocka_unit_test(many_who_poll_do_not_keep_the_processor_from_each_other),
 		cmocka_unit_test(an_idle_connection_wakes_nobody),

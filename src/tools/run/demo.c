@@ -51,25 +51,6 @@ static void heading(const char *format, ...)
 	fflush(stdout);
 }
 
-/* Runs this program with another subcommand, which the reader can do too. */
-static int ourselves(const char *const *argv)
-{
-	pid_t pid;
-	int status;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0) {
-		ending_forget();
-		execv("/proc/self/exe", (char **)argv);
-		_exit(EXIT_NOT_FOUND);
-	}
-	status = pid > 0 ? ending_wait(pid) : 1 << 8;
-	if (ending_signal())
-		return 128 + ending_signal();
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
-}
-
 /* This program as a user types it: by its name, if a shell finds it, or by its path. */
 static const char *as_typed(void)
 {
@@ -99,7 +80,7 @@ static int show_trace(const char *program, const char *operation, bool ladder)
 	printf("  ");
 	print_wrapped(stdout, text, 2, 4);
 	printf("%s\n\n", style(PLAIN));
-	return ourselves(drawn);
+	return ending_run_self(drawn, false);
 }
 
 /* Draws the SENDs that were shown as text. */
@@ -111,7 +92,7 @@ static void draw_traces(void)
 	snprintf(server, sizeof(server), "%s/ibv_rc_pingpong.server", stage.directory);
 	snprintf(client, sizeof(client), "%s/ibv_rc_pingpong.client", stage.directory);
 	snprintf(page, sizeof(page), "%s/ladder.html", stage.directory);
-	if (!access(server, R_OK) && !access(client, R_OK) && ourselves(argv) == EXIT_SUCCESS)
+	if (!access(server, R_OK) && !access(client, R_OK) && ending_run_self(argv, false) == EXIT_SUCCESS)
 		printf("Some of them as ladder diagrams, for a browser:\n%s\n", page);
 }
 
@@ -181,7 +162,7 @@ static int demo_perform(const struct command *command)
 	int status;
 
 	heading("1. The devices that programs see on this machine, which needs no RDMA hardware for it");
-	status = ourselves(devices);
+	status = ending_run_self(devices, false);
 	if (status)
 		return status;
 	heading("2. ibv_rc_pingpong, unmodified from ibverbs-utils: 1000 SENDs each way");

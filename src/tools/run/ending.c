@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tools/run/ending.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/high_fd.h"
+#include "tools/command.h"
 
 static int fd = -1;
 static sigset_t before;
@@ -63,4 +66,24 @@ int ending_wait(pid_t child)
 		kill(child, SIGTERM);
 	waitpid(child, &status, 0);
 	return status;
+}
+
+int ending_run_self(const char *const *argv, bool quiet)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		ending_forget();
+		if (quiet)
+			dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+		execv("/proc/self/exe", (char **)argv);
+		_exit(EXIT_NOT_FOUND);
+	}
+	status = pid > 0 ? ending_wait(pid) : 1 << 8;
+	if (ending_signal())
+		return 128 + ending_signal();
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }

@@ -4,6 +4,7 @@
 #ifndef UROCE_TOOLS_RUN_ENDING_H
 #define UROCE_TOOLS_RUN_ENDING_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Begins to keep the signals. Where there is no descriptor for them, they end the command as before. */
@@ -20,5 +21,9 @@ int ending_signal(void);
 
 /* Waits for a child's end; when the end is asked for, it gets SIGTERM. Returns its status as from waitpid(2). */
 int ending_wait(pid_t child);
+
+/* Runs this program with another subcommand, as its reader can, and waits for it so. `quiet`: what it complains of is
+ * not shown. Returns its exit status, or 128 and the signal that asked for the end. */
+int ending_run_self(const char *const *argv, bool quiet);
 
 #endif

@@ -20,7 +20,7 @@
 #include "tools/library.h"
 #include "tools/program.h"
 #include "tools/run/ending.h"
-#include "tools/run/listens.h"
+#include "tools/run/group.h"
 #include "tools/run/rules.h"
 #include "tools/terminal.h"
 #include "tools/tuned.h"
@@ -212,24 +212,16 @@ static int pair_play(struct pair *p)
 	return status ?: ending_signal() ? 128 + ending_signal() : 0;
 }
 
-/* Says what the processes of an end wait for, those that run on uroce's devices. */
+/* Says what the processes of an end wait for; of those that do not run on uroce's devices, nothing. */
 static void end_explain(const struct end *e)
 {
-	pid_t pid[64], child;
+	pid_t pid[64];
 	size_t n = e->pidfd >= 0 ? group_processes(e->pid, pid, ARRAY_SIZE(pid)) : 0;
 	char text[16];
 
 	for (size_t i = 0; i < n; i++) {
 		snprintf(text, sizeof(text), "%d", (int)pid[i]);
-		fflush(NULL);
-		child = fork();
-		if (!child) {
-			dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO); /* of others it says that */
-			execv("/proc/self/exe", (char *[]){"uroce", "explain", "-p", text, NULL});
-			_exit(EXIT_NOT_FOUND);
-		}
-		if (child > 0)
-			waitpid(child, NULL, 0);
+		ending_run_self((const char *[]){"uroce", "explain", "-p", text, NULL}, true);
 	}
 }
 

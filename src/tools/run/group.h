@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef UROCE_TOOLS_RUN_LISTENS_H
-#define UROCE_TOOLS_RUN_LISTENS_H
+/* The process group of an end of `uroce pair`, by /proc. */
+#ifndef UROCE_TOOLS_RUN_GROUP_H
+#define UROCE_TOOLS_RUN_GROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

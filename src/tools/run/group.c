@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "tools/run/listens.h"
+#include "tools/run/group.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "base/own_file.h"
+#include "base/plural.h"
 #include "check/finding.h"
 #include "check/objects.h"
 #include "check/outside.h"
@@ -459,11 +460,11 @@ static void report(const struct found *race)
 			    .at = {{"posted", m->posted}}};
 
 	snprintf(f.text, sizeof(f.text),
-		 "a request of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64 " on of the region 0x%x, and one of QP "
+		 "a request of QP 0x%x %s %" PRIu64 " byte%s from 0x%" PRIx64 " on of the region 0x%x, and one of QP "
 		 "0x%x of process %u %s some of them: the second was posted before anything told that the first was "
 		 "done",
-		 WHO_QPN(m->who), does(m->who), m->target.length, m->target.at, m->target.rkey, WHO_QPN(race->other),
-		 WHO_PROCESS(race->other), does(race->other));
+		 WHO_QPN(m->who), does(m->who), m->target.length, plural(m->target.length), m->target.at,
+		 m->target.rkey, WHO_QPN(race->other), WHO_PROCESS(race->other), does(race->other));
 	finding_report(&f);
 }
 

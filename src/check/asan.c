@@ -12,6 +12,7 @@
 #endif
 
 #include "base/hooks.h"
+#include "base/plural.h"
 #include "check/finding.h"
 #include "check/objects.h"
 #include "check/queues.h"
@@ -172,9 +173,10 @@ static void report_outside(const struct request *r, const struct ibv_sge *sge, c
 			    .at = {{"posted", r->posted}}};
 
 	snprintf(f.text, sizeof(f.text),
-		 "of the %u bytes at 0x%" PRIx64 " of a %s (wr_id 0x%" PRIx64 "), those from 0x%" PRIx64
+		 "of the %u byte%s at 0x%" PRIx64 " of a %s (wr_id 0x%" PRIx64 "), those from 0x%" PRIx64
 		 " are freed, or beyond the end of their object",
-		 sge->length, sge->addr, r->is_send ? "request" : "receive", r->wr_id, (uint64_t)(uintptr_t)at);
+		 sge->length, plural(sge->length), sge->addr, r->is_send ? "request" : "receive", r->wr_id,
+		 (uint64_t)(uintptr_t)at);
 	finding_report(&f);
 }
 
@@ -211,10 +213,10 @@ static void asan_report(const char *text)
 	if (!found)
 		return;
 	snprintf(f.text, sizeof(f.text),
-		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
+		 "the %u byte%s at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
 		 ") were %s before its completion was polled: what AddressSanitizer calls use-after-poison",
-		 r.sge[0].length, r.sge[0].addr, r.is_send ? "READ or atomic" : "receive", r.wr_id,
-		 asan.report_is_write() ? "written to" : "read");
+		 r.sge[0].length, plural(r.sge[0].length), r.sge[0].addr, r.is_send ? "READ or atomic" : "receive",
+		 r.wr_id, asan.report_is_write() ? "written to" : "read");
 	f.at[0].stack = r.posted;
 	finding_report(&f);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "check/asan.h"
 #include "check/finding.h"
 #include "check/objects.h"
@@ -272,9 +273,10 @@ static void report_source(const struct request *r, const struct placed *by)
 		f.remedy = "let the peer write elsewhere, or only when this end has told it that the request is done";
 	}
 	snprintf(f.text, sizeof(f.text),
-		 "the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
+		 "the %u byte%s at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
 		 ") were changed%s before its completion was polled%s%s",
-		 r->sge[0].length, r->sge[0].addr, r->wr_id, peer, *peer ? "" : or_a_peer(r), answered);
+		 r->sge[0].length, plural(r->sge[0].length), r->sge[0].addr, r->wr_id, peer, *peer ? "" : or_a_peer(r),
+		 answered);
 	finding_report(&f);
 }
 
@@ -293,9 +295,9 @@ static void report_touch(const struct request *r)
 		.at = {{"touched", r->touched}, {"posted", r->posted}, {"its completion was polled", stack_here()}}};
 
 	snprintf(f.text, sizeof(f.text),
-		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
+		 "the %u byte%s at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
 		 ") were read before its completion was polled",
-		 r->sge[0].length, r->sge[0].addr, name_of(r), r->wr_id);
+		 r->sge[0].length, plural(r->sge[0].length), r->sge[0].addr, name_of(r), r->wr_id);
 	finding_report(&f);
 }
 
@@ -309,8 +311,8 @@ static void report_destination(const struct request *r)
 				   {"an instruction that touched it", r->touched}}};
 
 	snprintf(f.text, sizeof(f.text),
-		 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64 ") were written to %s%s",
-		 r->sge[0].length, r->sge[0].addr, name_of(r), r->wr_id,
+		 "the %u byte%s at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64 ") were written to %s%s",
+		 r->sge[0].length, plural(r->sge[0].length), r->sge[0].addr, name_of(r), r->wr_id,
 		 r->was_written ? "before the data came" : "when the data had come, before its completion was polled",
 		 or_a_peer(r));
 	finding_report(&f);

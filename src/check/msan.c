@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/msan.h"
+#include "base/plural.h"
 #include "check/finding.h"
 #include "check/objects.h"
 #include "check/request.h"
@@ -40,9 +41,9 @@ static void report_memory(const struct ibv_send_wr *wr, const struct ibv_sge *sg
 	char text[FINDING_TEXT];
 
 	snprintf(text, sizeof(text),
-		 "of the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64 "), byte %" PRIu64
+		 "of the %u byte%s at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64 "), byte %" PRIu64
 		 " was never initialised: the peer gets undefined data",
-		 sge->length, sge->addr, wr->wr_id, (uint64_t)(uintptr_t)at - sge->addr);
+		 sge->length, plural(sge->length), sge->addr, wr->wr_id, (uint64_t)(uintptr_t)at - sge->addr);
 	report_unset(text, posted, "posted");
 }
 

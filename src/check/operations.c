@@ -12,6 +12,7 @@
 #include "base/hooks.h"
 #include "base/list.h"
 #include "base/msan.h"
+#include "base/plural.h"
 #include "check/across.h"
 #include "check/asan.h"
 #include "check/buffers.h"
@@ -224,9 +225,9 @@ static void look_for_grh(const void *queue, const struct ibv_recv_wr *wr, const 
 	if (length >= sizeof(struct ibv_grh))
 		return;
 	snprintf(f.text, sizeof(f.text),
-		 "UD QP 0x%x: a receive of %" PRIu64 " bytes (wr_id 0x%" PRIx64
+		 "UD QP 0x%x: a receive of %" PRIu64 " byte%s (wr_id 0x%" PRIx64
 		 ") has no room for the GRH, so no message fits",
-		 qp->qp_num, length, wr->wr_id);
+		 qp->qp_num, length, plural(length), wr->wr_id);
 	finding_report(&f);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
+#include "base/plural.h"
 #include "check/asan.h"
 #include "check/finding.h"
 #include "check/objects.h"
@@ -408,14 +409,15 @@ static void report_touch(const struct note *note)
 
 	if (s->brings) {
 		snprintf(f.text, sizeof(f.text),
-			 "the %u bytes at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
+			 "the %u byte%s at 0x%" PRIx64 " of a posted %s (wr_id 0x%" PRIx64
 			 ") were %s before its completion was polled",
-			 s->sge.length, s->sge.addr, s->is_send ? "READ or atomic" : "receive", s->wr_id, note->how);
+			 s->sge.length, plural(s->sge.length), s->sge.addr, s->is_send ? "READ or atomic" : "receive",
+			 s->wr_id, note->how);
 	} else {
 		snprintf(f.text, sizeof(f.text),
-			 "the %u bytes at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
+			 "the %u byte%s at 0x%" PRIx64 " that a request sends (wr_id 0x%" PRIx64
 			 ") were %s before its completion was polled",
-			 s->sge.length, s->sge.addr, s->wr_id, note->how);
+			 s->sge.length, plural(s->sge.length), s->sge.addr, s->wr_id, note->how);
 		f.remedy = "write to the buffer only when the completion has been polled; or send it inline";
 	}
 	finding_report(&f);

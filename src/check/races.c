@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/plural.h"
 #include "check/across.h"
 #include "check/finding.h"
 #include "check/objects.h"
@@ -300,9 +301,9 @@ void races_report(const struct race *race)
 	if (mine.place)
 		snprintf(where, sizeof(where), " of the peer's region 0x%x", mine.rkey);
 	snprintf(f.text, sizeof(f.text),
-		 "%s of QP 0x%x %s %" PRIu64 " bytes from 0x%" PRIx64
+		 "%s of QP 0x%x %s %" PRIu64 " byte%s from 0x%" PRIx64
 		 " on%s, while %s of QP 0x%x that %s them may be outstanding",
-		 name_of(r), r->qpn, mine.writes ? "writes" : "reads", end - start, start, where, name_of(other),
-		 other->qpn, its.writes ? "writes" : "reads");
+		 name_of(r), r->qpn, mine.writes ? "writes" : "reads", end - start, plural(end - start), start, where,
+		 name_of(other), other->qpn, its.writes ? "writes" : "reads");
 	finding_report(&f);
 }

@@ -3,16 +3,9 @@
 #ifndef UROCE_TOOLS_PARAGRAPH_H
 #define UROCE_TOOLS_PARAGRAPH_H
 
-#include <stdint.h>
-
 /* Adds to the paragraph. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints the paragraph and an empty line to stdout, if it has a word, and begins the next one. */
 void say_end(void);
-
-static inline const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What uroce conform finds: no rule is broken but those in BROKEN, by shared memory, by UDP, in one process, under
---hostile, and with each row of the adapters; and the table of docs/conformance.md has these numbers. With --write as
+"""What uroce conform finds: no rule is broken but those in BROKEN, by shared memory, mapped and not, by UDP, in one
+process, under --hostile, and with each row of the adapters; and the table of docs/conformance.md has these numbers. With --write as
 CONFORM the table is written anew: CONFORM=--write tests/tools/test_conform.py. In a network namespace of its own."""
 import fnmatch, json, os, re, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +19,7 @@ COLUMNS = {
     "UDP": ["env", "UROCE_LOCAL=off", "uroce", "conform"],
     "one": ["uroce", "conform", "--one-process"],
     "hostile": ["uroce", "run", "--hostile=3", "uroce-conform"],
+    "unmapped": ["env", "UROCE_ADOPT=off", "uroce", "conform"],  # as of programs with threads; not in the table
     **{name: ["uroce", "conform", "--adapter", name] for name in ADAPTERS},
 }
 QUICK = bool(os.environ.get("UROCE_QUICK"))  # with a sanitizer

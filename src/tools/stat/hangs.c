@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/cause.h"
+#include "base/plural.h"
 #include "base/proc_state.h"
 #include "tools/names.h"
 #include "tools/paragraph.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
 #include "tools/names.h"
 #include "tools/paragraph.h"
 #include "tools/terminal.h"

@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/own_file.h"
+#include "base/plural.h"
 #include "tools/command.h"
 #include "tools/map.h"
 #include "tools/names.h"
